@@ -1,0 +1,38 @@
+const shared = {
+  testEnvironment: 'node',
+  testEnvironmentOptions: { customExportConditions: ['hookledger-source', 'node', 'node-addons'] },
+  extensionsToTreatAsEsm: ['.ts'],
+  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
+  modulePathIgnorePatterns: ['<rootDir>/dist'],
+  transform: {
+    '^.+\\.ts$': [
+      '@swc/jest',
+      {
+        module: { type: 'es6' },
+        keepClassNames: true,
+        jsc: {
+          target: 'es2022',
+          keepClassNames: true,
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true, useDefineForClassFields: false },
+        },
+      },
+    ],
+  },
+};
+
+const suite = (displayName, testMatch, testPathIgnorePatterns = []) => ({
+  ...shared,
+  displayName,
+  testMatch,
+  testPathIgnorePatterns: ['/node_modules/', '/dist/', ...testPathIgnorePatterns],
+});
+
+/** unit: pure. int: real Postgres or real sandbox processes. e2e: the running program. */
+export default {
+  projects: [
+    suite('unit', ['<rootDir>/{apps,libs,examples}/**/*.spec.ts'], ['\\.int\\.spec\\.ts$', '\\.e2e\\.spec\\.ts$']),
+    suite('int', ['<rootDir>/{apps,libs,examples}/**/*.int.spec.ts', '<rootDir>/test/**/*.int.spec.ts']),
+    suite('e2e', ['<rootDir>/test/**/*.e2e.spec.ts']),
+  ],
+};

@@ -1,0 +1,79 @@
+import type { Json, JsonObject } from '#record';
+import type { Said, Warning } from '#hooks';
+
+/** A fault in what the caller sent: a JSON Pointer and the mend. */
+export interface Fault {
+  readonly pointer: string;
+  readonly reason: string;
+}
+
+/** A hook's own arguments, checked against the catalogue. */
+export type Opening =
+  | {
+      readonly kind: 'opened';
+      /** What handlers get, JSON text: exactly the documented keys, byte for byte. */
+      readonly input: string;
+      /** The mutable part in the form of the answer's `value`; null where the hook has none. */
+      readonly value: Json;
+      readonly sessionId: string | null;
+      readonly agentId: string | null;
+      readonly turnId: string | null;
+      /** ssh host, tool, cron job, recipient; null where there is none. */
+      readonly target: string | null;
+      readonly targetIsAddress: boolean;
+    }
+  | { readonly kind: 'refused'; readonly faults: readonly Fault[] };
+
+/** What the invocation means for host members: decided before the chain runs. */
+export interface HostView {
+  /** MW-71, MW-101. */
+  readonly session: { readonly state: 'granted' | 'withheld' | 'absent'; readonly id: string | null };
+  readonly workspaceAgentId: string | null;
+  readonly sshHostId: string | null;
+}
+
+/** What a load found: `LoadFindings` without the permissions, which come from the source. */
+export interface LoadReport {
+  readonly hooks: readonly string[];
+  readonly gated: readonly string[];
+  readonly warnings: readonly { readonly code: string; readonly detail?: string }[];
+  readonly registrations: JsonObject;
+}
+
+export interface HookEntry {
+  readonly name: string;
+  readonly group: string;
+  /** Whether any handler can veto the operation: what `failureMode: closed` needs. */
+  readonly cancellable: boolean;
+  readonly mutableFields: readonly string[];
+  readonly defaultTimeoutMs: number;
+  /** The dialect itself fails closed here, whatever the plugin's `failureMode`. */
+  readonly failsClosed: boolean;
+  /** A new inferred turn starts at this hook (api.md: every invocation belongs to a turn). */
+  readonly startsTurn: 'always' | 'unless-just-started' | 'never';
+}
+
+export interface Dialect {
+  readonly name: 'middleware' | 'openclaw' | 'kohaku';
+  readonly entries: ReadonlyMap<string, HookEntry>;
+  /** Source of the guest program (libs/sandbox/src/guest-kit.md). */
+  readonly guest: string;
+  /** Bounds of `timeouts`, ms. */
+  readonly timeoutBounds: { readonly min: number; readonly max: number };
+  open(hook: string, body: JsonObject): Opening;
+  hostView(hook: string, input: JsonObject, hop: number): HostView;
+  /** `Realm.setup`. */
+  setup(plugin: { readonly permissions: readonly string[]; readonly config: Json }): string;
+  /** `HandlerRun.args`. */
+  args(hook: string, view: HostView): string;
+  /** Reads what came out of the sandbox; `value` is the mutable part that the handler saw. Total: never throws. */
+  read(hook: string, raw: string, value: Json): { readonly verdict: Said<Json>['verdict']; readonly warnings: readonly Warning[] };
+  /** Warnings that a handler's notes hold when it failed before it was done. */
+  readNotes(hook: string, notes: string): readonly Warning[];
+  readReport(report: string): LoadReport;
+  /** Raw tags that end a chain at this hook. */
+  stopTags(hook: string): readonly string[];
+  readonly pausingMembers: readonly string[];
+  /** Warnings of a failure outside the guest: time, memory. */
+  failure(cause: 'timed_out' | 'crashed', detail: string): Warning;
+}

@@ -1,0 +1,1 @@
+export type { Dialect, Fault, HookEntry, HostView, LoadReport, Opening } from './dialect.js';

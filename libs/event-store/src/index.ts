@@ -1,0 +1,14 @@
+export type {
+  Append,
+  AppendResult,
+  BlobWrite,
+  Claim,
+  ClaimRequest,
+  CommandResult,
+  EventStore,
+  ReadRange,
+  StoredEvent,
+  StreamWrite,
+} from './event-store.js';
+export { LogBusy, LogUnavailable } from './event-store.js';
+export type { Row, Sql } from './sql.js';

@@ -1,0 +1,1 @@
+export type { Ask, Link, Said, Step, Verdict, Warning } from './chain.js';

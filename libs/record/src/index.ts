@@ -1,0 +1,17 @@
+export type { Json, JsonObject } from './json.js';
+export type { Actor, EventFields, EventType, NewEvent, RecordedEvent, Sealed } from './event.js';
+export { eventTypes, isEventType } from './event.js';
+export { canonicalJson, digestOf, leafHash } from './canonical.js';
+export type {
+  ChainEntry,
+  EffectReported,
+  HandlerNotRun,
+  HandlerRan,
+  HostCall,
+  InvocationClosed,
+  InvocationOpened,
+  StoredWarning,
+} from './invocation-events.js';
+export { asData, invocationStream } from './invocation-events.js';
+export type { LoadFindings, PluginChanged, PluginOrderChanged, PluginSnapshot, StoredCode } from './plugin-events.js';
+export { pluginOrderStream, pluginStream } from './plugin-events.js';

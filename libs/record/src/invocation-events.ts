@@ -1,0 +1,100 @@
+import type { Json } from './json.js';
+import type { Sealed } from './event.js';
+
+/** `data` of the events of an invocation stream. The gateway writes them, the read models read them. */
+
+/** One plugin of the chain in force, as `invocation.opened` names it. */
+export interface ChainEntry {
+  readonly pluginId: string;
+  readonly version: string;
+  readonly revision: number;
+  readonly mode: 'enforce' | 'observe';
+  readonly failureMode: 'open' | 'closed';
+  readonly priority: number | null;
+  readonly configDigest: string;
+}
+
+export interface InvocationOpened {
+  /** The chain in force for this hook, in the order it runs; a plugin that is not loaded is named with its handler. */
+  readonly chain: readonly ChainEntry[];
+  /** Enabled plugins of the account that have no handler for this hook. */
+  readonly withoutHook: number;
+  /** The hook's own arguments as they came. */
+  readonly context: Sealed;
+  readonly hostSession: 'granted' | 'withheld' | 'absent';
+  readonly previousInvocationId?: string;
+  /** The invocation whose chain snapshot was used (`chainOf`). */
+  readonly chainOf?: string;
+  /** Earlier invocation this one descends from through a model turn (MW-104). */
+  readonly lineage?: string;
+  /** HMAC of the caller's `dataSubject`, and the subject itself sealed. */
+  readonly dataSubject?: { readonly hmac: string; readonly sealed: Sealed };
+  /** Set when the account's plugins were halted and which way. */
+  readonly halted?: 'open' | 'closed';
+}
+
+/** A warning as stored: the code is public, the detail is content. */
+export interface StoredWarning {
+  readonly code: string;
+  readonly detail: Sealed | null;
+}
+
+/** `data` of `handler.passed`, `rewrote`, `cancelled`, `observed`, `claimed`, `held`, `skipped`. */
+export interface HandlerRan {
+  /** Place in the chain, from 0. */
+  readonly index: number;
+  /** The mutable part of the value before and after this handler; null where the hook has none. */
+  readonly input: Sealed | null;
+  readonly output: Sealed | null;
+  readonly changed: readonly string[];
+  readonly budgetMs: number;
+  readonly warnings: readonly StoredWarning[];
+  readonly configDigest: string;
+  readonly mode: 'enforce' | 'observe';
+  /** With mode `observe`: what the verdict would have been. */
+  readonly wouldHave?: string;
+  /** `handler.skipped`: why it did not decide. */
+  readonly cause?: 'threw' | 'timed_out' | 'malformed' | 'crashed' | 'not_loaded';
+  /** `handler.cancelled`: the reason as recorded (MW-42). */
+  readonly reason?: Sealed | null;
+}
+
+/** `data` of `handler.not_run`. */
+export interface HandlerNotRun {
+  readonly index: number;
+  readonly cause: 'not_loaded' | 'not_applicable' | 'after_cancel';
+  readonly warnings: readonly StoredWarning[];
+}
+
+/** `data` of `host.called`, `host.refused`, `host.answered`. */
+export interface HostCall {
+  readonly callId: string;
+  readonly member: string;
+  readonly args?: Sealed;
+  /** `host.answered`. */
+  readonly ok?: boolean;
+  readonly result?: Sealed;
+  /** `host.refused`: a code such as `ssh_call_limit`, `id_must_be_string`, `bad_timeout`, `no_runtime`. */
+  readonly code?: string;
+}
+
+/** `data` of `invocation.closed`: with the handlers' events, all that an answer is rebuilt from. */
+export interface InvocationClosed {
+  readonly value: Sealed | null;
+  readonly cancellation: { readonly pluginId: string; readonly reason: Sealed | null; readonly code: string | null } | null;
+  readonly hostSession: 'granted' | 'withheld' | 'absent';
+  /** Handler runs that are metered (MW-55). */
+  readonly metered: number;
+}
+
+/** `data` of `effect.reported`. */
+export interface EffectReported {
+  readonly applied: boolean;
+  readonly digest?: string;
+}
+
+/** Stream of an invocation. */
+export const invocationStream = (invocationId: string): string => `invocation/${invocationId}`;
+
+/** Typed as JSON for the log: the interfaces above are JSON by construction. */
+export const asData = (data: object): { readonly [key: string]: Json } => data as { readonly [key: string]: Json };

@@ -1,0 +1,13 @@
+export type {
+  CallAnswer,
+  ChainRun,
+  GuestCall,
+  HandlerOutcome,
+  HandlerRun,
+  LoadOutcome,
+  Realm,
+  RunningChain,
+  Sandbox,
+  SandboxHealth,
+  SandboxOptions,
+} from './sandbox.js';

@@ -1,0 +1,2 @@
+export type { Envelope, Opened, Scope, Sealing } from './sealing.js';
+export { isSealed } from './sealing.js';

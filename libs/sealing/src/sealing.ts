@@ -1,0 +1,38 @@
+import type { BlobWrite } from '#event-store';
+import type { Json, Sealed } from '#record';
+
+/** Whose key: the data subject the caller named, else the session, else the account (events.md §3). */
+export type Scope =
+  | { readonly kind: 'subject'; readonly id: string }
+  | { readonly kind: 'session'; readonly id: string }
+  | { readonly kind: 'account' };
+
+/**
+ * Seals the values of one append under one scope. Synchronous: the key was made durable before this was handed out.
+ * The same JSON text in one envelope is sealed once.
+ */
+export interface Envelope {
+  seal(value: Json): Sealed;
+  /** Seals JSON text that was already serialised. */
+  sealText(jsonText: string): Sealed;
+  /** Blobs that `seal` made and the append must carry. */
+  blobs(): readonly BlobWrite[];
+}
+
+/** What a sealed value opens to. */
+export type Opened = { readonly kind: 'open'; readonly value: Json } | { readonly kind: 'erased'; readonly size: number };
+
+export interface Sealing {
+  /** Finds or makes (and commits) the scope's data key. Two replicas agree on one. */
+  envelope(account: string, scope: Scope): Promise<Envelope>;
+  /** Opens a value of this account; `erased` after its key was destroyed. Throws on a value of another account. */
+  open(account: string, sealed: Sealed): Promise<Opened>;
+  /** HMAC under an account key, hex: lets a person's id be searched and still be erased. */
+  searchHash(account: string, text: string): Promise<string>;
+  /** Size in bytes that a hidden value shows. */
+  sizeOf(sealed: Sealed): number;
+}
+
+/** True for the JSON form of a sealed value. */
+export const isSealed = (value: unknown): value is Sealed =>
+  typeof value === 'object' && value !== null && ('$sealed' in value || '$blob' in value);
