@@ -1,4 +1,4 @@
-import { Command, type ICommandHandler } from '@nestjs/cqrs';
+import { Command } from '@nestjs/cqrs';
 import type { CommandResult } from '#event-store';
 import type { Caller, Role } from './caller.js';
 
@@ -42,7 +42,7 @@ export abstract class AccountCommand<R> extends Command<R> {
 }
 
 /** Runs a command once; answers a repeated one from the events of the first. */
-export abstract class AccountCommandHandler<C extends AccountCommand<R>, R> implements ICommandHandler<C, R> {
+export abstract class AccountCommandHandler<C extends AccountCommand<R>, R> {
   execute(command: C): Promise<R> {
     return command.done === null ? this.run(command) : this.replay(command, command.done);
   }
