@@ -19,8 +19,15 @@ export interface Append {
   readonly account: string;
   readonly writes: readonly StreamWrite[];
   readonly blobs?: readonly BlobWrite[];
-  /** Marks a claimed command as done in the same commit; the append is refused when the claim was lost. */
-  readonly command?: { readonly key: string; readonly token: string; readonly result: CommandResult };
+  /** Marks claimed commands as done in the same commit; the append is refused when a claim was lost. */
+  readonly commands?: readonly CompletedCommand[];
+}
+
+/** A claimed command that an append completes. */
+export interface CompletedCommand {
+  readonly key: string;
+  readonly token: string;
+  readonly result: CommandResult;
 }
 
 /** What an idempotent command keeps: where its events are, never the answer itself (api.md, idempotency). */

@@ -5,6 +5,7 @@ export type {
   Claim,
   ClaimRequest,
   CommandResult,
+  CompletedCommand,
   EventStore,
   ReadRange,
   StoredEvent,

@@ -10,7 +10,7 @@ export interface CommandMeta {
   readonly idempotency: { readonly key: string; readonly requestDigest: string } | null;
 }
 
-/** The claim under which a command runs, to be handed to `EventStore.append` as `command`. */
+/** The claim under which a command runs, to be handed to `EventStore.append` among `commands`. */
 export interface ActiveClaim {
   readonly key: string;
   readonly token: string;

@@ -29,6 +29,8 @@ export interface InvocationOpened {
   readonly lineage?: string;
   /** HMAC of the caller's `dataSubject`, and the subject itself sealed. */
   readonly dataSubject?: { readonly hmac: string; readonly sealed: Sealed };
+  /** With an inferred turn: whether that turn has had its system prompt, this firing included. */
+  readonly turnPrompted?: boolean;
   /** Set when the account's plugins were halted and which way. */
   readonly halted?: 'open' | 'closed';
 }
@@ -48,6 +50,8 @@ export interface HandlerRan {
   readonly output: Sealed | null;
   readonly changed: readonly string[];
   readonly budgetMs: number;
+  /** Run time in whole microseconds; the event's `durationMs` is the same rounded to whole milliseconds. */
+  readonly durationUs: number;
   readonly warnings: readonly StoredWarning[];
   readonly configDigest: string;
   readonly mode: 'enforce' | 'observe';
@@ -81,7 +85,7 @@ export interface HostCall {
 /** `data` of `invocation.closed`: with the handlers' events, all that an answer is rebuilt from. */
 export interface InvocationClosed {
   readonly value: Sealed | null;
-  readonly cancellation: { readonly pluginId: string; readonly reason: Sealed | null; readonly code: string | null } | null;
+  readonly cancellation: { readonly pluginId: string | null; readonly reason: Sealed | null; readonly code: string | null } | null;
   readonly hostSession: 'granted' | 'withheld' | 'absent';
   /** Handler runs that are metered (MW-55). */
   readonly metered: number;
@@ -90,7 +94,13 @@ export interface InvocationClosed {
 /** `data` of `effect.reported`. */
 export interface EffectReported {
   readonly applied: boolean;
-  readonly digest?: string;
+  /** The runtime's digest of what it applied, as sent. */
+  readonly digest?: Sealed;
+  /**
+   * Whether that digest is the answer's: SHA-256 (hex) of the canonical JSON of `value`. Null when none was sent.
+   * `applied` with `matches: false` reads as `different`.
+   */
+  readonly matches: boolean | null;
 }
 
 /** Stream of an invocation. */
