@@ -47,3 +47,9 @@ export interface Step<L extends Link, V> {
   readonly warnings: readonly Warning[];
   readonly durationMs: number;
 }
+
+/**
+ * Called by `runChain` with every step as soon as it is decided, in chain order and before the next `ask` (the firing
+ * makes the events of earlier handlers durable before a later handler's host call has an effect, events.md §2).
+ */
+export type OnStep<L extends Link, V> = (step: Step<L, V>) => void;
