@@ -9,7 +9,6 @@ const shared = {
       '@swc/jest',
       {
         module: { type: 'es6' },
-        keepClassNames: true,
         jsc: {
           target: 'es2022',
           keepClassNames: true,
