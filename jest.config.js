@@ -29,6 +29,7 @@ const suite = (displayName, testMatch, testPathIgnorePatterns = []) => ({
 
 /** unit: pure. int: real Postgres or real sandbox processes. e2e: the running program. */
 export default {
+  globalSetup: '<rootDir>/test/support/require-node-24.js',
   projects: [
     suite('unit', ['<rootDir>/{apps,libs,examples}/**/*.spec.ts'], ['\\.int\\.spec\\.ts$', '\\.e2e\\.spec\\.ts$']),
     suite('int', ['<rootDir>/{apps,libs,examples}/**/*.int.spec.ts', '<rootDir>/test/**/*.int.spec.ts']),
