@@ -113,6 +113,12 @@ const rules = [
     to: { dependencyTypes: ['npm-dev'], dependencyTypesNot: ['type-only'] },
   },
   {
+    name: 'product-without-test-parts',
+    comment: 'What serves tests is not built into the product.',
+    from: { path: '^(?:apps|libs|migrations)/', pathNot: [spec, ...benches] },
+    to: { path: '^(?:test|bench)/' },
+  },
+  {
     name: 'specs-are-leaves',
     comment: 'What two specs share is a file of its own.',
     from: {},
