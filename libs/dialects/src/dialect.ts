@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '#record';
-import type { Said, Warning } from '#hooks';
+import type { Decision, Link, Point, Said, Warning } from '#hooks';
 
 /** A fault in what the caller sent: a JSON Pointer and the mend. */
 export interface Fault {
@@ -43,6 +43,8 @@ export interface LoadReport {
 export interface HookEntry {
   readonly name: string;
   readonly group: string;
+  /** The point as the chain engine sees it. */
+  readonly point: Point;
   /** Whether any handler can veto the operation: what `failureMode: closed` needs. */
   readonly cancellable: boolean;
   readonly mutableFields: readonly string[];
@@ -71,9 +73,26 @@ export interface Dialect {
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
   readReport(report: string): LoadReport;
-  /** Raw tags that end a chain at this hook. */
-  stopTags(hook: string): readonly string[];
+  /**
+   * Raw tags that end a chain at this hook (`HandlerRun.stopsOn`): those of a cancel, a claim; for a handler that
+   * closes also those of "did not decide", `'failed'` included.
+   */
+  stopTags(hook: string, failureMode: 'open' | 'closed'): readonly string[];
   readonly pausingMembers: readonly string[];
+  /** Longest time that the clock of one handler run can stand still, ms (MW-52: 10 x 90 s). */
+  readonly pauseCeilingMs: number;
+  /** The answer's `value`; absent = `decision.value`. */
+  valueOf?(hook: string, decision: Decision<Link, Json>): Json;
   /** Warnings of a failure outside the guest: time, memory. */
   failure(cause: 'timed_out' | 'crashed', detail: string): Warning;
 }
+
+/**
+ * Judges a call that a handler asked for (member and arguments as the guest program sends them), before it is recorded
+ * as called: null when it may be made. The gateway records a refusal as `host.refused` with this code.
+ */
+export type CheckCall = (
+  member: string,
+  args: string | null,
+  misfit: string | null,
+) => { readonly code: string; readonly message: string } | null;

@@ -1,1 +1,1 @@
-export type { Dialect, Fault, HookEntry, HostView, LoadReport, Opening } from './dialect.js';
+export type { CheckCall, Dialect, Fault, HookEntry, HostView, LoadReport, Opening } from './dialect.js';

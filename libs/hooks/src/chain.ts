@@ -18,6 +18,7 @@ export type Verdict<V> =
   /** A merge point: what this handler adds to the collected result. */
   | { readonly kind: 'contributed'; readonly value: unknown; readonly changed: readonly string[] }
   | { readonly kind: 'skipped'; readonly cause: 'threw' | 'timed_out' | 'malformed' | 'crashed' }
+  /** `after_cancel`: the chain had ended before its turn, by a cancel, a claim or a terminal result. */
   | { readonly kind: 'not_run'; readonly cause: 'not_loaded' | 'not_applicable' | 'after_cancel' };
 
 /** A warning in the words of the dialect (MW-54). `detail` is content. */
@@ -33,6 +34,10 @@ export interface Said<V> {
   readonly durationMs: number;
 }
 
+/**
+ * Asks one plugin. Whatever a plugin does is a verdict; a rejection means that nobody can be asked any more (the
+ * platform itself failed) and ends `runChain` with it.
+ */
 export type Ask<L extends Link, V> = (link: L, value: V, index: number) => Promise<Said<V>>;
 
 /** One handler's place in the decision, in chain order. */
@@ -48,8 +53,27 @@ export interface Step<L extends Link, V> {
   readonly durationMs: number;
 }
 
-/**
- * Called by `runChain` with every step as soon as it is decided, in chain order and before the next `ask` (the firing
- * makes the events of earlier handlers durable before a later handler's host call has an effect, events.md §2).
- */
-export type OnStep<L extends Link, V> = (step: Step<L, V>) => void;
+export interface Cancellation {
+  readonly pluginId: string;
+  readonly reason: string | null;
+  readonly code: string | null;
+}
+
+/** What a chain came to. */
+export interface Decision<L extends Link, V> {
+  readonly outcome: 'passed' | 'rewritten' | 'cancelled' | 'observed' | 'claimed' | 'held';
+  /** What goes on; null when cancelled (MW-22: earlier rewrites are discarded, the steps keep them). */
+  readonly value: V | null;
+  readonly cancellation: Cancellation | null;
+  /** The first request that holds the operation; only with outcome `held`. */
+  readonly hold: { readonly pluginId: string; readonly request: unknown } | null;
+  /** Merge: the folded result. First claim: the claim. Evaluate: one attributed outcome each. Else null. */
+  readonly collected: unknown;
+  /** Every link, in chain order. */
+  readonly steps: readonly Step<L, V>[];
+  /** Handler runs that started (MW-55). */
+  readonly metered: number;
+}
+
+/** The code under which a handler that did not decide cancels. */
+export const pluginFailed = 'plugin_failed';

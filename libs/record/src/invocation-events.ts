@@ -23,6 +23,8 @@ export interface InvocationOpened {
   readonly context: Sealed;
   readonly hostSession: 'granted' | 'withheld' | 'absent';
   readonly previousInvocationId?: string;
+  /** A target that is a person's address; the event's `target` is then its HMAC. */
+  readonly target?: Sealed;
   /** The invocation whose chain snapshot was used (`chainOf`). */
   readonly chainOf?: string;
   /** Earlier invocation this one descends from through a model turn (MW-104). */
@@ -57,10 +59,14 @@ export interface HandlerRan {
   readonly mode: 'enforce' | 'observe';
   /** With mode `observe`: what the verdict would have been. */
   readonly wouldHave?: string;
+  /** With `wouldHave`: the value or the reason it would have given. */
+  readonly wouldHaveOutput?: Sealed | null;
   /** `handler.skipped`: why it did not decide. */
   readonly cause?: 'threw' | 'timed_out' | 'malformed' | 'crashed' | 'not_loaded';
   /** `handler.cancelled`: the reason as recorded (MW-42). */
   readonly reason?: Sealed | null;
+  /** Lines of `host.log` over the limit of one run: counted, not kept. */
+  readonly logLinesDropped?: number;
 }
 
 /** `data` of `handler.not_run`. */
