@@ -90,7 +90,10 @@ export interface ReadRange {
  * process and of the database server (events.md §1.1).
  */
 export interface EventStore {
-  /** Group-committed. Rejects with `LogUnavailable` (database away, disk full) or `LogBusy` (queue full). */
+  /**
+   * Group-committed. Rejects with `LogUnavailable` (database away, disk full), `LogBusy` (queue full) or `LogRefused`
+   * (no log could hold it).
+   */
   append(append: Append): Promise<AppendResult>;
   /** One stream, oldest first. */
   readStream(account: string, stream: string, fromVersion?: number): Promise<readonly StoredEvent[]>;
@@ -103,7 +106,10 @@ export interface EventStore {
   /** Number of events of an account. */
   accountSize(account: string): Promise<bigint>;
   blob(hash: string): Promise<Uint8Array | null>;
-  /** Claims an idempotency key before anything runs; waits while another holder's lease lives (api.md, idempotency). */
+  /**
+   * Claims an idempotency key before anything runs; waits while another holder's lease lives (api.md, idempotency).
+   * Rejects with `LogBusy` when that takes longer than the store's `claimWaitMs`.
+   */
   claim(request: ClaimRequest): Promise<Claim>;
   /** Prolongs a lease; false when it was lost. */
   renewClaim(account: string, key: string, token: string, leaseMs: number): Promise<boolean>;
@@ -122,4 +128,12 @@ export class LogUnavailable extends Error {
 /** The append queue is full. HTTP: 503 with Retry-After. */
 export class LogBusy extends Error {
   override readonly name = 'LogBusy';
+}
+
+/**
+ * This append can never be stored as it is (an id with NUL, a time that is none, a value the database refuses):
+ * nothing was written, and a retry will not help. The message holds no content. HTTP: 422.
+ */
+export class LogRefused extends Error {
+  override readonly name = 'LogRefused';
 }

@@ -11,5 +11,5 @@ export type {
   StoredEvent,
   StreamWrite,
 } from './event-store.js';
-export { LogBusy, LogUnavailable } from './event-store.js';
+export { LogBusy, LogRefused, LogUnavailable } from './event-store.js';
 export type { Row, Sql } from './sql.js';

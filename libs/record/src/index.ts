@@ -1,7 +1,9 @@
 export type { Json, JsonObject } from './json.js';
 export type { Actor, EventFields, EventType, NewEvent, RecordedEvent, Sealed } from './event.js';
 export { eventTypes, isEventType } from './event.js';
-export { canonicalJson, digestOf, leafHash } from './canonical.js';
+export { canonicalJson, digestOf, leafHash, storedBytes } from './canonical.js';
+export type { Upcaster, Upcasters } from './versions.js';
+export { readEvent, schemaVersionOf } from './versions.js';
 export type {
   ChainEntry,
   EffectReported,
