@@ -1,0 +1,161 @@
+import type { Link, Step } from '#hooks';
+import type { StoredEvent } from '#event-store';
+import type {
+  ChainEntry,
+  HandlerNotRun,
+  HandlerRan,
+  InvocationClosed,
+  InvocationOpened,
+  Json,
+  RecordedEvent,
+  Sealed,
+  StoredWarning,
+} from '#record';
+import { lineageToken } from './cause-token.js';
+
+/** The code under which a halt that fails closed cancels (api.md, `…/halt`). */
+export const accountHalted = 'account_halted';
+
+/** What one handler did, as an answer shows it. */
+export interface HandlerAnswer {
+  readonly pluginId: string;
+  readonly pluginVersion: string;
+  readonly revision: number;
+  readonly outcome: HandlerOutcomeWord;
+  /** `skipped` and `not_run`: why. */
+  readonly cause?: string;
+  /** Mode `observe`: the outcome it would have had. */
+  readonly wouldHave?: string;
+  /** Milliseconds, to the microsecond. */
+  readonly durationMs: number;
+  readonly warnings: readonly { readonly code: string; readonly detail: string | null }[];
+}
+
+export type HandlerOutcomeWord =
+  'passed' | 'rewrote' | 'cancelled' | 'observed' | 'claimed' | 'held' | 'contributed' | 'skipped' | 'not_run';
+
+export type OutcomeWord = 'passed' | 'rewritten' | 'cancelled' | 'observed' | 'claimed' | 'held';
+
+/** The answer to a firing (api.md): made once, or rebuilt from the invocation's events with the same content. */
+export interface Answer {
+  readonly invocationId: string;
+  readonly dialect: string;
+  readonly hook: string;
+  readonly turnId: string;
+  readonly turnInferred: boolean;
+  readonly outcome: OutcomeWord;
+  readonly value: Json;
+  readonly cancellation: {
+    readonly pluginId: string | null;
+    readonly reason: string | null;
+    readonly code: string | null;
+  } | null;
+  readonly hop: number;
+  readonly hostSession: 'granted' | 'withheld' | 'absent';
+  readonly metered: boolean;
+  readonly attempt: number;
+  readonly previousInvocationId?: string;
+  readonly lineage: string;
+  readonly handlers: readonly HandlerAnswer[];
+  readonly positions: { readonly first: string; readonly last: string };
+  /** A second opening of the same server in the same turn (MW-81). */
+  readonly repeated?: true;
+}
+
+/** One handler of a decision as the answer shows it. */
+export const handlerAnswer = <L extends Link & { readonly entry: ChainEntry }>(step: Step<L, Json>): HandlerAnswer => {
+  const { entry } = step.link;
+  const { verdict } = step;
+  return {
+    pluginId: entry.pluginId,
+    pluginVersion: entry.version,
+    revision: entry.revision,
+    outcome: verdict.kind,
+    ...('cause' in verdict ? { cause: verdict.cause } : {}),
+    ...(step.wouldHave === null ? {} : { wouldHave: step.wouldHave.kind }),
+    durationMs: Math.round(step.durationMs * 1000) / 1000,
+    warnings: step.warnings,
+  };
+};
+
+/** What rebuilding needs from outside: the key of lineage tokens, and how to open content. */
+export interface Rebuilding {
+  readonly tokenKey: Uint8Array;
+  readonly open: (sealed: Sealed) => Promise<Json>;
+}
+
+/**
+ * Rebuilds an answer from the events of its invocation, oldest first, on any replica. Null while the invocation is
+ * not closed.
+ */
+export const answerFromEvents = async (
+  stored: readonly StoredEvent[],
+  { tokenKey, open }: Rebuilding,
+): Promise<Answer | null> => {
+  const opened = stored.find(({ event }) => event.type === 'invocation.opened');
+  const closed = stored.find(({ event }) => event.type === 'invocation.closed');
+  if (opened === undefined || closed === undefined) return null;
+  const { event } = opened;
+  const data = event.data as unknown as InvocationOpened;
+  const end = closed.event.data as unknown as InvocationClosed;
+  const invocationId = event.invocationId ?? '';
+  const root = event.root ?? invocationId;
+  const value = end.value === null ? null : await open(end.value);
+  return {
+    invocationId,
+    dialect: event.dialect ?? '',
+    hook: event.hook ?? '',
+    turnId: event.turnId ?? '',
+    turnInferred: event.turnInferred ?? false,
+    outcome: closed.event.outcome as OutcomeWord,
+    value,
+    cancellation: await openCancellation(end.cancellation, open),
+    hop: event.hop ?? 0,
+    hostSession: end.hostSession,
+    metered: end.metered > 0,
+    attempt: event.attempt ?? 1,
+    ...(data.previousInvocationId === undefined ? {} : { previousInvocationId: data.previousInvocationId }),
+    lineage: lineageToken(tokenKey, { account: event.account, invocationId, root }),
+    handlers: await Promise.all(
+      stored
+        .map((one) => one.event)
+        .filter(isVerdict)
+        .map((one) => openHandler(one, open)),
+    ),
+    positions: { first: String(opened.position), last: String(closed.position) },
+  };
+};
+
+const isVerdict = ({ type }: RecordedEvent): boolean => type.startsWith('handler.') && type !== 'handler.started';
+
+const openCancellation = async (
+  cancellation: InvocationClosed['cancellation'],
+  open: Rebuilding['open'],
+): Promise<Answer['cancellation']> => {
+  if (cancellation === null) return null;
+  const reason = cancellation.reason === null ? null : await open(cancellation.reason);
+  return { pluginId: cancellation.pluginId, reason: reason as string | null, code: cancellation.code };
+};
+
+const openHandler = async (event: RecordedEvent, open: Rebuilding['open']): Promise<HandlerAnswer> => {
+  const data = event.data as unknown as HandlerRan & HandlerNotRun;
+  const cause = (event.data as { readonly cause?: string }).cause;
+  return {
+    pluginId: event.pluginId ?? '',
+    pluginVersion: event.pluginVersion ?? '',
+    revision: event.pluginRevision ?? 0,
+    outcome: event.type.slice('handler.'.length) as HandlerOutcomeWord,
+    ...(cause === undefined ? {} : { cause }),
+    ...(data.wouldHave === undefined ? {} : { wouldHave: data.wouldHave }),
+    durationMs: ((data as Partial<HandlerRan>).durationUs ?? 0) / 1000,
+    warnings: await Promise.all(data.warnings.map((warning) => openWarning(warning, open))),
+  };
+};
+
+const openWarning = async (
+  { code, detail }: StoredWarning,
+  open: Rebuilding['open'],
+): Promise<{ readonly code: string; readonly detail: string | null }> => ({
+  code,
+  detail: detail === null ? null : ((await open(detail)) as string),
+});

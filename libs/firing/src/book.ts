@@ -1,0 +1,141 @@
+import type { Append, CompletedCommand, EventStore } from '#event-store';
+import { invocationStream, type EventFields, type NewEvent } from '#record';
+import type { Envelope } from '#sealing';
+
+/** The log did not take what was decided: another attempt owns this invocation's command or stream. */
+export class FiringSuperseded extends Error {
+  override readonly name = 'FiringSuperseded';
+}
+
+export interface Positions {
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
+/** The events of one handler, kept apart so that they are written in chain order whenever they are written. */
+interface Page {
+  readonly host: NewEvent[];
+  started: NewEvent | null;
+  verdict: NewEvent | null;
+  startedWritten: boolean;
+}
+
+/**
+ * What one firing writes, in the order of events.md §2: `opened`, `session.withheld`, then per plugin in chain order
+ * its `host.*` and one `handler.*`, then `closed`. Usually one commit at the end; `keep` makes what there is durable
+ * before a host call has an effect.
+ */
+export class Book {
+  private readonly front: NewEvent[] = [];
+  private readonly pages: Page[] = [];
+  private page = 0;
+  private version = 0;
+  private first: bigint | null = null;
+  private last = 0n;
+  private fault: Error | null = null;
+  private writing: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly store: EventStore,
+    private readonly envelope: Envelope,
+    private readonly account: string,
+    private readonly invocationId: string,
+    private readonly fields: EventFields,
+    handlers: number,
+  ) {
+    for (let i = 0; i < handlers; i += 1)
+      this.pages.push({ host: [], started: null, verdict: null, startedWritten: false });
+  }
+
+  /** `invocation.opened` and `session.withheld`. */
+  open(event: NewEvent): void {
+    this.front.push(this.complete(event));
+  }
+
+  /** A `host.*` event of a handler. Ignored once the handler's verdict stands: the run is closed (MW-57). */
+  host(index: number, event: NewEvent): void {
+    const page = this.pages[index];
+    if (page === undefined || page.verdict !== null) return;
+    page.host.push(this.complete(event));
+  }
+
+  verdict(index: number, event: NewEvent): void {
+    const page = this.pages[index];
+    if (page !== undefined) page.verdict = this.complete(event);
+  }
+
+  /**
+   * Makes durable what there is, with `handler.started` of this handler before its first effect (MW-121). The caller
+   * has seen to it that the verdicts of all earlier handlers stand.
+   */
+  async keep(index: number, started: () => NewEvent): Promise<void> {
+    const page = this.pages[index];
+    if (page !== undefined && page.started === null) page.started = this.complete(started());
+    await this.write(index, [], []);
+  }
+
+  /** Makes the opening durable, so that another replica can tell that this invocation is running. */
+  async keepOpening(): Promise<void> {
+    await this.write(-1, [], []);
+  }
+
+  /** Writes everything that is left and closes the invocation. */
+  async close(event: NewEvent, commands: readonly CompletedCommand[]): Promise<Positions> {
+    await this.write(this.pages.length, [this.complete(event)], commands);
+    return { first: this.first ?? 0n, last: this.last };
+  }
+
+  private complete(event: NewEvent): NewEvent {
+    return { ...this.fields, ...event };
+  }
+
+  /** One write at a time; each takes what has gathered when its turn comes. */
+  private write(upTo: number, end: readonly NewEvent[], commands: readonly CompletedCommand[]): Promise<void> {
+    const turn = this.writing.then(() => this.writeNow(upTo, end, commands));
+    this.writing = turn.catch(() => undefined);
+    return turn;
+  }
+
+  private async writeNow(upTo: number, end: readonly NewEvent[], commands: readonly CompletedCommand[]): Promise<void> {
+    if (this.fault !== null) throw this.fault;
+    const events = [...this.gather(upTo), ...end];
+    if (events.length === 0) return;
+    const append: Append = {
+      account: this.account,
+      writes: [{ stream: invocationStream(this.invocationId), expectedVersion: this.version, events }],
+      blobs: this.envelope.blobs(),
+      ...(commands.length > 0 ? { commands } : {}),
+    };
+    const result = await this.store.append(append).catch((error: unknown) => this.fail(asError(error)));
+    if (result.kind !== 'appended')
+      return this.fail(new FiringSuperseded(`invocation ${this.invocationId}: ${result.kind}`));
+    this.version += events.length;
+    this.first ??= result.first;
+    this.last = result.last;
+  }
+
+  /** A write that failed took its events with it: nothing may follow them, or the record would have a hole. */
+  private fail(error: Error): never {
+    this.fault = error;
+    throw error;
+  }
+
+  /** Takes what is ready in chain order: whole pages before `upTo`, and of page `upTo` what happened so far. */
+  private gather(upTo: number): NewEvent[] {
+    const events = this.front.splice(0);
+    for (; this.page < this.pages.length && this.page <= upTo; this.page += 1) {
+      const page = this.pages[this.page];
+      if (page === undefined) break;
+      if (page.started !== null && !page.startedWritten) {
+        events.push(page.started);
+        page.startedWritten = true;
+      }
+      events.push(...page.host.splice(0));
+      if (page.verdict === null) break;
+      events.push(page.verdict);
+    }
+    return events;
+  }
+}
+
+const asError = (error: unknown): Error => (error instanceof Error ? error : new Error(String(error)));

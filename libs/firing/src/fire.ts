@@ -1,0 +1,541 @@
+import { inMode, runChain, type Decision, type Link, type Said, type Verdict, type Warning } from '#hooks';
+import { checkCall, type Dialect, type HookEntry, type HostView, type Opening } from '#dialects';
+import type { EventStore, CompletedCommand } from '#event-store';
+import {
+  asData,
+  type Actor,
+  type ChainEntry,
+  type EventFields,
+  type HandlerRan,
+  type InvocationClosed,
+  type InvocationOpened,
+  type Json,
+  type JsonObject,
+  type NewEvent,
+  type Sealed,
+  type StoredWarning,
+} from '#record';
+import type { CallAnswer, GuestCall, HandlerRun, Realm, RunningChain, Sandbox } from '#sandbox';
+import type { Envelope } from '#sealing';
+import { Book, type Positions } from './book.js';
+import { causeToken, lineageToken } from './cause-token.js';
+import type { HostCalls } from './host-calls.js';
+import { accountHalted, handlerAnswer, type Answer } from './answer.js';
+import { cutLogLine, maxLogLines } from './log-line.js';
+
+/** A plugin's place in the chain of one firing, with the world its handler runs in. */
+export interface FiringLink extends Link {
+  readonly entry: ChainEntry;
+  /** Null when the plugin could not be loaded; `notLoaded` says why, without content. */
+  readonly realm: Realm | null;
+  readonly notLoaded: string | null;
+  readonly handler: string;
+  readonly timeoutMs: number;
+}
+
+/** One firing, with everything about it decided but the chain itself. */
+export interface Firing {
+  readonly account: string;
+  readonly dialect: Dialect;
+  readonly hook: string;
+  readonly invocationId: string;
+  readonly attempt: number;
+  readonly previousInvocationId: string | null;
+  readonly actor: Actor;
+  readonly opening: Extract<Opening, { kind: 'opened' }>;
+  readonly occurredAt: string | null;
+  readonly operationId: string | null;
+  readonly correlationId: string | null;
+  readonly turnId: string;
+  readonly turnInferred: boolean;
+  /** With an inferred turn: whether it has had its system prompt, this firing included. */
+  readonly turnPrompted: boolean;
+  readonly sessionId: string | null;
+  readonly agentId: string | null;
+  readonly hop: number;
+  readonly root: string;
+  /** The invocation that this one descends from, by a host call or through a model turn. */
+  readonly cause: string | null;
+  /** Set when a `lineage` token named an ancestor through a model turn (MW-104): its invocation. */
+  readonly lineage: string | null;
+  readonly dataSubject: { readonly id: string; readonly hmac: string } | null;
+  /** HMAC of a target that is a person's address; such a target is not named in the clear. */
+  readonly targetHmac: string | null;
+  readonly chain: readonly FiringLink[];
+  readonly withoutHook: number;
+  readonly chainOf: string | null;
+  readonly halted: 'open' | 'closed' | null;
+}
+
+export interface FiringTools {
+  readonly store: EventStore;
+  readonly sandbox: Sandbox;
+  readonly hostCalls: HostCalls;
+  /** Of the firing's scope: data subject, else session, else account. */
+  readonly envelope: Envelope;
+  /** Signs cause and lineage tokens. */
+  readonly tokenKey: Uint8Array;
+  readonly newId: () => string;
+  readonly now: () => Date;
+}
+
+/** How long a cause token may be used after the call that carried it, ms. */
+const causeLifetimeMs = 15 * 60_000;
+
+/** A firing under way. */
+export interface Running {
+  /** The answer, after every event of it is committed. Rejects with `LogUnavailable`, `LogBusy` or `FiringSuperseded`. */
+  readonly answer: Promise<Answer>;
+  /** Makes the opening durable now, for a caller that will not wait for the end. */
+  keepOpening(): Promise<void>;
+}
+
+/**
+ * Runs one hook chain and records it: the value goes through the handlers in the sandbox, the engine decides, and the
+ * answer resolves only after the events are committed (events.md §1.1). `commands` are completed in that commit.
+ */
+export const fire = (firing: Firing, tools: FiringTools, commands: readonly CompletedCommand[]): Running => {
+  const book = new Book(
+    tools.store,
+    tools.envelope,
+    firing.account,
+    firing.invocationId,
+    fieldsOf(firing),
+    firing.chain.length,
+  );
+  return { answer: new FiringRun(firing, tools, book).run(commands), keepOpening: () => book.keepOpening() };
+};
+
+const fieldsOf = (firing: Firing): EventFields => ({
+  actor: firing.actor,
+  invocationId: firing.invocationId,
+  attempt: firing.attempt,
+  dialect: firing.dialect.name,
+  hook: firing.hook,
+  turnId: firing.turnId,
+  hop: firing.hop,
+  root: firing.root,
+  ...(firing.turnInferred ? { turnInferred: true } : {}),
+  ...(firing.occurredAt === null ? {} : { occurredAt: firing.occurredAt }),
+  ...(firing.operationId === null ? {} : { operationId: firing.operationId }),
+  ...(firing.correlationId === null ? {} : { correlationId: firing.correlationId }),
+  ...(firing.sessionId === null ? {} : { sessionId: firing.sessionId }),
+  ...(firing.agentId === null ? {} : { agentId: firing.agentId }),
+  ...(firing.cause === null ? {} : { cause: firing.cause }),
+  ...targetField(firing),
+});
+
+const targetField = (firing: Firing): { target?: string } => {
+  const { target, targetIsAddress } = firing.opening;
+  if (target === null) return {};
+  if (!targetIsAddress) return { target };
+  return firing.targetHmac === null ? {} : { target: firing.targetHmac };
+};
+
+/** The walk of the sandbox that the chain rides on, and the place in the chain where it began. */
+interface Ride {
+  readonly running: RunningChain;
+  readonly from: number;
+}
+
+class FiringRun {
+  private readonly entry: HookEntry;
+  private readonly view: HostView;
+  private readonly settled: Gate[];
+  private readonly logs: { kept: number; dropped: number }[];
+  private readonly args: string;
+  private ride: Ride | null = null;
+
+  constructor(
+    private readonly firing: Firing,
+    private readonly tools: FiringTools,
+    private readonly book: Book,
+  ) {
+    const entry = firing.dialect.entries.get(firing.hook);
+    if (entry === undefined) throw new Error(`${firing.dialect.name} has no hook ${firing.hook}`);
+    this.entry = entry;
+    this.view = firing.dialect.hostView(firing.hook, JSON.parse(firing.opening.input) as JsonObject, firing.hop);
+    this.args = firing.dialect.args(firing.hook, this.view);
+    this.settled = firing.chain.map(() => gate());
+    this.logs = firing.chain.map(() => ({ kept: 0, dropped: 0 }));
+  }
+
+  async run(commands: readonly CompletedCommand[]): Promise<Answer> {
+    const startedAt = performance.now();
+    this.recordOpening();
+    try {
+      const decision = await this.decide();
+      const closed = this.closed(decision, Math.round(performance.now() - startedAt));
+      const positions = await this.book.close(closed, commands);
+      return this.answer(decision, positions);
+    } finally {
+      this.ride?.running.stop();
+    }
+  }
+
+  private recordOpening(): void {
+    const { firing } = this;
+    const opened: InvocationOpened = {
+      chain: firing.chain.map(({ entry }) => entry),
+      withoutHook: firing.withoutHook,
+      context: this.tools.envelope.sealText(firing.opening.input),
+      hostSession: this.view.session.state,
+      ...(firing.previousInvocationId === null ? {} : { previousInvocationId: firing.previousInvocationId }),
+      ...(firing.chainOf === null ? {} : { chainOf: firing.chainOf }),
+      ...(firing.lineage === null ? {} : { lineage: firing.lineage }),
+      ...(firing.turnInferred ? { turnPrompted: firing.turnPrompted } : {}),
+      ...(firing.halted === null ? {} : { halted: firing.halted }),
+      ...(firing.dataSubject === null
+        ? {}
+        : { dataSubject: { hmac: firing.dataSubject.hmac, sealed: this.seal(firing.dataSubject.id) } }),
+      ...(firing.opening.targetIsAddress && firing.opening.target !== null
+        ? { target: this.seal(firing.opening.target) }
+        : {}),
+    };
+    this.book.open({ type: 'invocation.opened', data: asData(opened) });
+    if (this.view.session.state === 'withheld') this.book.open({ type: 'session.withheld', data: {} });
+  }
+
+  /** Halted plugins do not run: `open` passes everything, `closed` cancels what can be cancelled. */
+  private async decide(): Promise<Decision<FiringLink, Json>> {
+    const { firing } = this;
+    const point = this.entry.point;
+    if (firing.halted === null) return runChain(point, firing.opening.value, firing.chain, this.ask);
+    const decision = await runChain<FiringLink, Json>(point, firing.opening.value, [], this.ask);
+    if (firing.halted === 'open' || !point.cancellable) return decision;
+    return { ...decision, outcome: 'cancelled', value: null };
+  }
+
+  /** Asks one plugin: its result comes from the sandbox, which ran ahead, and is read and checked again here. */
+  private readonly ask = async (link: FiringLink, value: Json, index: number): Promise<Said<Json>> => {
+    const said = link.realm === null ? notLoaded(link.notLoaded) : await this.result(link, value, index);
+    this.book.verdict(index, this.handlerEvent(link, index, value, said));
+    this.settled[index]?.open();
+    return said;
+  };
+
+  private async result(link: FiringLink, value: Json, index: number): Promise<Said<Json>> {
+    const { dialect, hook } = this.firing;
+    this.ride ??= this.rideFrom(index, value);
+    const outcome = await this.ride.running.result(this.placeInRide(index));
+    switch (outcome.kind) {
+      case 'returned': {
+        const { verdict, warnings } = dialect.read(hook, outcome.raw, value);
+        if (advancedOnItsOwn(outcome.raw, verdict)) this.leaveRide();
+        return { verdict, warnings, durationMs: outcome.durationMs };
+      }
+      case 'failed':
+        return {
+          verdict: { kind: 'skipped', cause: outcome.cause },
+          warnings: [...dialect.readNotes(hook, outcome.notes), dialect.failure(outcome.cause, outcome.detail)],
+          durationMs: outcome.durationMs,
+        };
+      case 'not_loaded':
+        return notLoaded(outcome.message);
+      case 'not_run':
+        return { verdict: { kind: 'not_run', cause: 'after_cancel' }, warnings: [], durationMs: 0 };
+    }
+  }
+
+  /**
+   * The sandbox gave the next handlers a patch that the engine does not accept: what they ran on is not the value in
+   * force. They run again, on the right one, from here on.
+   */
+  private leaveRide(): void {
+    this.ride?.running.stop();
+    this.ride = null;
+  }
+
+  /** Starts the rest of the chain in the sandbox, on the value in force. */
+  private rideFrom(from: number, value: Json): Ride {
+    const { firing } = this;
+    const runnable = this.runnable(from);
+    const running = this.tools.sandbox.run({
+      account: firing.account,
+      invocationId: firing.invocationId,
+      input: from === 0 ? firing.opening.input : inputWith(firing.opening.input, this.entry.mutableFields, value),
+      handlers: runnable.map(({ link }) => this.handlerRun(link)),
+      onCall: (call) => this.hostCall({ ...call, handlerIndex: runnable[call.handlerIndex]?.index ?? from }),
+      pausingMembers: firing.dialect.pausingMembers,
+    });
+    return { running, from };
+  }
+
+  private runnable(from: number): readonly { readonly link: FiringLink & { realm: Realm }; readonly index: number }[] {
+    return this.firing.chain.flatMap((link, index) =>
+      index >= from && link.realm !== null ? [{ link: { ...link, realm: link.realm }, index }] : [],
+    );
+  }
+
+  private placeInRide(index: number): number {
+    return this.runnable(this.ride?.from ?? 0).findIndex((place) => place.index === index);
+  }
+
+  private handlerRun(link: FiringLink & { readonly realm: Realm }): HandlerRun {
+    const { dialect, hook } = this.firing;
+    const enforced = link.mode === 'enforce';
+    const closes = enforced && this.entry.cancellable && (link.failureMode === 'closed' || this.entry.failsClosed);
+    return {
+      realm: link.realm,
+      handler: link.handler,
+      timeoutMs: link.timeoutMs,
+      ceilingMs: link.timeoutMs + dialect.pauseCeilingMs,
+      args: this.args,
+      advances: enforced,
+      stopsOn: enforced ? dialect.stopTags(hook, closes ? 'closed' : 'open') : [],
+    };
+  }
+
+  private async hostCall(call: GuestCall): Promise<CallAnswer> {
+    const callId = this.tools.newId();
+    if (call.member === 'log') return this.logLine(call, callId);
+    const refusal = checkCall(call.member, call.args, call.misfit) ?? this.unserved(call);
+    if (refusal !== null) {
+      this.book.host(call.handlerIndex, this.hostEvent('host.refused', call, callId, { code: refusal.code }));
+      return { kind: 'error', code: refusal.code, message: refusal.message };
+    }
+    return this.recordedCall(call, callId);
+  }
+
+  private unserved(call: GuestCall): { readonly code: string; readonly message: string } | null {
+    if (this.tools.hostCalls.serves(this.firing.account, call.member)) return null;
+    return { code: 'no_runtime', message: `host.${call.member}: no runtime is connected to serve this call` };
+  }
+
+  /** MW-74: durable as called before it has an effect; a log that cannot be written means no effect. */
+  private async recordedCall(call: GuestCall, callId: string): Promise<CallAnswer> {
+    const { firing, tools, book } = this;
+    const index = call.handlerIndex;
+    await Promise.all(this.settled.slice(0, index).map(({ opened }) => opened));
+    book.host(index, this.hostEvent('host.called', call, callId, {}));
+    try {
+      await book.keep(index, () => this.startedEvent(index));
+    } catch {
+      return { kind: 'error', code: 'not_recorded', message: 'the call could not be recorded, so it was not made' };
+    }
+    if (call.signal.aborted) return { kind: 'error', code: 'closed', message: 'the run is closed' };
+    const answer = await tools.hostCalls.call({
+      account: firing.account,
+      invocationId: firing.invocationId,
+      pluginId: call.pluginId,
+      callId,
+      member: call.member,
+      args: JSON.parse(call.args ?? '[]') as readonly Json[],
+      cause: causeToken(tools.tokenKey, {
+        account: firing.account,
+        callId,
+        invocationId: firing.invocationId,
+        root: firing.root,
+        hop: firing.hop,
+        expiresAt: tools.now().getTime() + causeLifetimeMs,
+      }),
+      scope: { sessionId: this.view.session.id, agentId: firing.agentId, sshHostId: this.view.sshHostId },
+      signal: call.signal,
+    });
+    const result = answer.kind === 'value' ? answer.json : JSON.stringify(answer.message);
+    book.host(index, {
+      type: 'host.answered',
+      pluginId: call.pluginId,
+      data: asData({
+        callId,
+        member: call.member,
+        ok: answer.kind === 'value',
+        result: tools.envelope.sealText(result),
+      }),
+    });
+    return answer;
+  }
+
+  /** `host.log` is recorded with the handler and has no answer; what is over the limit is counted, not kept. */
+  private logLine(call: GuestCall, callId: string): CallAnswer {
+    const count = this.logs[call.handlerIndex] ?? { kept: 0, dropped: 0 };
+    if (count.kept >= maxLogLines) {
+      count.dropped += 1;
+      return { kind: 'value', json: 'null' };
+    }
+    count.kept += 1;
+    const args = cutLogLine(call.args ?? '[]');
+    this.book.host(call.handlerIndex, this.hostEvent('host.called', { ...call, args }, callId, {}));
+    return { kind: 'value', json: 'null' };
+  }
+
+  private hostEvent(
+    type: 'host.called' | 'host.refused',
+    call: GuestCall,
+    callId: string,
+    more: { readonly code?: string },
+  ): NewEvent {
+    const data = {
+      callId,
+      member: call.member,
+      ...(call.args === null ? {} : { args: this.sealText(call.args) }),
+      ...more,
+    };
+    return {
+      type,
+      pluginId: call.pluginId,
+      ...(more.code === undefined ? {} : { reasonCode: more.code }),
+      data: asData(data),
+    };
+  }
+
+  private startedEvent(index: number): NewEvent {
+    const link = this.firing.chain[index];
+    return { type: 'handler.started', ...(link === undefined ? {} : pluginFields(link)), data: { index } };
+  }
+
+  private handlerEvent(link: FiringLink, index: number, input: Json, said: Said<Json>): NewEvent {
+    const { verdict, wouldHave } = inMode(link, said.verdict);
+    const warnings = this.storedWarnings(said.warnings);
+    if (verdict.kind === 'not_run') {
+      return {
+        type: 'handler.not_run',
+        ...pluginFields(link),
+        data: asData({ index, cause: verdict.cause, warnings }),
+      };
+    }
+    const dropped = this.logs[index]?.dropped ?? 0;
+    const ran: HandlerRan = {
+      index,
+      input: this.sealValue(input),
+      output: this.sealValue(outputOf(verdict, input)),
+      changed: verdict.kind === 'rewrote' || verdict.kind === 'contributed' ? verdict.changed : [],
+      budgetMs: link.timeoutMs,
+      durationUs: Math.round(said.durationMs * 1000),
+      warnings,
+      configDigest: link.entry.configDigest,
+      mode: link.mode,
+      ...(wouldHave === null ? {} : { wouldHave: wouldHave.kind, wouldHaveOutput: this.wouldHaveOutput(wouldHave) }),
+      ...(verdict.kind === 'skipped' ? { cause: verdict.cause } : {}),
+      ...(verdict.kind === 'cancelled' ? { reason: this.sealValue(verdict.reason) } : {}),
+      ...(dropped > 0 ? { logLinesDropped: dropped } : {}),
+    };
+    return {
+      type: `handler.${verdict.kind}` as NewEvent['type'],
+      ...pluginFields(link),
+      durationMs: Math.round(said.durationMs),
+      ...(verdict.kind === 'cancelled' && verdict.code !== null ? { reasonCode: verdict.code } : {}),
+      data: asData(ran),
+    };
+  }
+
+  private wouldHaveOutput(verdict: Verdict<Json>): Sealed | null {
+    if (verdict.kind === 'cancelled') return this.sealValue(verdict.reason);
+    return verdict.kind === 'rewrote' ? this.sealValue(verdict.value) : null;
+  }
+
+  private closed(decision: Decision<FiringLink, Json>, durationMs: number): NewEvent {
+    const cancellation = this.cancellation(decision);
+    const closed: InvocationClosed = {
+      value: this.sealValue(this.valueOf(decision)),
+      cancellation: cancellation === null ? null : { ...cancellation, reason: this.sealValue(cancellation.reason) },
+      hostSession: this.view.session.state,
+      metered: decision.metered,
+    };
+    return {
+      type: 'invocation.closed',
+      outcome: decision.outcome,
+      durationMs,
+      ...(cancellation?.code == null ? {} : { reasonCode: cancellation.code }),
+      data: asData(closed),
+    };
+  }
+
+  private valueOf(decision: Decision<FiringLink, Json>): Json {
+    const { dialect, hook } = this.firing;
+    return dialect.valueOf === undefined ? decision.value : dialect.valueOf(hook, decision);
+  }
+
+  private cancellation(decision: Decision<FiringLink, Json>): Answer['cancellation'] {
+    if (decision.outcome !== 'cancelled') return null;
+    return decision.cancellation ?? { pluginId: null, reason: null, code: accountHalted };
+  }
+
+  private answer(decision: Decision<FiringLink, Json>, positions: Positions): Answer {
+    const { firing } = this;
+    return {
+      invocationId: firing.invocationId,
+      dialect: firing.dialect.name,
+      hook: firing.hook,
+      turnId: firing.turnId,
+      turnInferred: firing.turnInferred,
+      outcome: decision.outcome,
+      value: this.valueOf(decision),
+      cancellation: this.cancellation(decision),
+      hop: firing.hop,
+      hostSession: this.view.session.state,
+      metered: decision.metered > 0,
+      attempt: firing.attempt,
+      ...(firing.previousInvocationId === null ? {} : { previousInvocationId: firing.previousInvocationId }),
+      lineage: lineageToken(this.tools.tokenKey, {
+        account: firing.account,
+        invocationId: firing.invocationId,
+        root: firing.root,
+      }),
+      handlers: decision.steps.map(handlerAnswer),
+      positions: { first: String(positions.first), last: String(positions.last) },
+    };
+  }
+
+  private storedWarnings(warnings: readonly Warning[]): readonly StoredWarning[] {
+    return warnings.map(({ code, detail }) => ({ code, detail: this.sealValue(detail) }));
+  }
+
+  private seal(value: Json): Sealed {
+    return this.tools.envelope.seal(value);
+  }
+
+  private sealText(text: string): Sealed {
+    return this.tools.envelope.sealText(text);
+  }
+
+  private sealValue(value: Json): Sealed | null {
+    return value === null ? null : this.seal(value);
+  }
+}
+
+/** Opens once a handler's verdict stands in the book. */
+interface Gate {
+  readonly opened: Promise<void>;
+  readonly open: () => void;
+}
+
+const gate = (): Gate => {
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  return {
+    opened: promise,
+    open: () => {
+      resolve(undefined);
+    },
+  };
+};
+
+const notLoaded = (message: string | null): Said<Json> => ({
+  verdict: { kind: 'not_run', cause: 'not_loaded' },
+  warnings: [{ code: 'plugin_load_failed', detail: message }],
+  durationMs: 0,
+});
+
+const pluginFields = ({ entry }: FiringLink): Pick<NewEvent, 'pluginId' | 'pluginVersion' | 'pluginRevision'> => ({
+  pluginId: entry.pluginId,
+  pluginVersion: entry.version,
+  pluginRevision: entry.revision,
+});
+
+/** The sandbox passes on what carries the patch tag; the engine passes on what it reads as a rewrite or no change. */
+const advancedOnItsOwn = (raw: string, verdict: Verdict<Json>): boolean =>
+  raw.startsWith('~') && verdict.kind !== 'rewrote' && verdict.kind !== 'passed' && verdict.kind !== 'contributed';
+
+const outputOf = (verdict: Verdict<Json>, input: Json): Json => {
+  if (verdict.kind === 'rewrote') return verdict.value;
+  if (verdict.kind === 'claimed' || verdict.kind === 'contributed') return verdict.value as Json;
+  return verdict.kind === 'held' ? (verdict.request as Json) : input;
+};
+
+/** The context with its mutable fields as they are now: one field holds the value itself, several an object of them. */
+const inputWith = (input: string, mutableFields: readonly string[], value: Json): string => {
+  const [only] = mutableFields;
+  if (only === undefined) return input;
+  const fields = mutableFields.length === 1 ? { [only]: value } : (value as JsonObject);
+  return JSON.stringify({ ...(JSON.parse(input) as JsonObject), ...fields });
+};
