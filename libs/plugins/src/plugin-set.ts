@@ -108,7 +108,7 @@ const arranged = (dialect: PluginSnapshot['dialect'], plugins: readonly PluginSn
 /** The installed number, else the class's own, else 50 (kohaku.md §1). */
 const kohakuPriority = (plugin: PluginSnapshot): number => {
   if (plugin.priority !== null) return plugin.priority;
-  const own = plugin.findings.registrations['priority'];
+  const own = plugin.findings.registrations.priority;
   return typeof own === 'number' ? own : 50;
 };
 
