@@ -51,7 +51,12 @@ export interface StoredEvent {
 }
 
 export type AppendResult =
-  | { readonly kind: 'appended'; readonly first: bigint; readonly last: bigint; readonly events: readonly StoredEvent[] }
+  | {
+      readonly kind: 'appended';
+      readonly first: bigint;
+      readonly last: bigint;
+      readonly events: readonly StoredEvent[];
+    }
   /** A stream had another version than expected: nothing of this append was written. */
   | { readonly kind: 'conflict'; readonly stream: string; readonly version: number }
   /** The command's claim was taken over or already completed: nothing was written. */
@@ -59,7 +64,12 @@ export type AppendResult =
 
 export type Claim =
   /** Ours: run it, then append with `token`. `attempt` counts from 1; `previous` is what a lost attempt noted. */
-  | { readonly kind: 'claimed'; readonly token: string; readonly attempt: number; readonly previousInvocationId: string | null }
+  | {
+      readonly kind: 'claimed';
+      readonly token: string;
+      readonly attempt: number;
+      readonly previousInvocationId: string | null;
+    }
   | { readonly kind: 'done'; readonly result: CommandResult; readonly first: bigint; readonly last: bigint }
   /** Same key, other request. */
   | { readonly kind: 'mismatch' };
@@ -95,7 +105,7 @@ export interface EventStore {
    * (no log could hold it).
    */
   append(append: Append): Promise<AppendResult>;
-  /** One stream, oldest first. */
+  /** One stream, oldest first, from the event whose `streamVersion` is `fromVersion` (default 1). */
   readStream(account: string, stream: string, fromVersion?: number): Promise<readonly StoredEvent[]>;
   /** An account's log. */
   readAccount(account: string, range: ReadRange): Promise<readonly StoredEvent[]>;

@@ -13,3 +13,5 @@ export type {
 } from './event-store.js';
 export { LogBusy, LogRefused, LogUnavailable } from './event-store.js';
 export type { Row, Sql } from './sql.js';
+export type { MemoryStoreOptions } from './memory-store.js';
+export { memoryEventStore } from './memory-store.js';

@@ -91,7 +91,11 @@ export interface HostCall {
 /** `data` of `invocation.closed`: with the handlers' events, all that an answer is rebuilt from. */
 export interface InvocationClosed {
   readonly value: Sealed | null;
-  readonly cancellation: { readonly pluginId: string | null; readonly reason: Sealed | null; readonly code: string | null } | null;
+  readonly cancellation: {
+    readonly pluginId: string | null;
+    readonly reason: Sealed | null;
+    readonly code: string | null;
+  } | null;
   readonly hostSession: 'granted' | 'withheld' | 'absent';
   /** Handler runs that are metered (MW-55). */
   readonly metered: number;
