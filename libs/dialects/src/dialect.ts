@@ -53,6 +53,8 @@ export interface HookEntry {
   readonly failsClosed: boolean;
   /** A new inferred turn starts at this hook (api.md: every invocation belongs to a turn). */
   readonly startsTurn: 'always' | 'unless-just-started' | 'never';
+  /** Context field that keys a hook which runs once per turn (MW-81: `sshHostId` of sshConnectionOpening). */
+  readonly oncePerTurn?: string;
 }
 
 export interface Dialect {
