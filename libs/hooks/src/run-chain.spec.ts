@@ -54,7 +54,7 @@ const run = async (at: Point, value: Values, plugins: readonly Plugin[]): Promis
   const ask = (asking: Link, given: Values): Promise<Said<Values>> => {
     asked.push(asking.pluginId);
     seen.push(given);
-    const verdict = says.get(asking)!(given);
+    const verdict = says.get(asking)?.(given) ?? passed;
     return Promise.resolve({ verdict, warnings: [], durationMs: 1 });
   };
   const links = plugins.map((one) => one.link);

@@ -65,7 +65,7 @@ const merge = async <L extends Link, V>(chain: Chain<L, V>, mode: MergeMode): Pr
   const folded = foldFields(mode.fields, mode.others, contributions);
   walk.collect(folded, changes);
   if (chain.point.cancellable && mode.cancels && meets(mode.cancels.when, folded)) {
-    walk.cancel(concluded(mode, folded, contributions));
+    walk.cancel(concluded(mode.cancels, folded, contributions));
   } else if (mode.holds !== null && own(folded, mode.holds) !== undefined) {
     const { holds } = mode;
     walk.hold(deciding({ field: holds, is: 'defined' }, contributions), own(folded, holds));
@@ -141,8 +141,8 @@ class Walk<L extends Link, V> {
   /** Starts all in chain order, then awaits all; steps stand in chain order whoever is done first. */
   async askAll(): Promise<readonly Step<L, V>[]> {
     const { links, ask } = this.chain;
-    const said = await Promise.all(links.map((link, index) => ask(link, this.value, index)));
-    return links.map((link, index) => this.took(link, index, said[index]!));
+    const asked = links.map(async (link, index) => ({ link, said: await ask(link, this.value, index) }));
+    return (await Promise.all(asked)).map(({ link, said }, index) => this.took(link, index, said));
   }
 
   /** The value that handlers from here on see; the step that brought it shows it as its output. */
@@ -260,11 +260,10 @@ const meetsFolded = (
 };
 
 const concluded = (
-  mode: MergeMode,
+  cancels: NonNullable<MergeMode['cancels']>,
   folded: { readonly [field: string]: unknown },
   contributions: readonly Contribution[],
 ): Cancellation => {
-  const cancels = mode.cancels!;
   const reason = cancels.reasonField === null ? undefined : own(folded, cancels.reasonField);
   return {
     pluginId: deciding(cancels.when, contributions),
