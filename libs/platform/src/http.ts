@@ -1,0 +1,123 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import type { FastifyBodyParser, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Registry } from 'prom-client';
+import { maxBodyBytes, readJsonBody } from './json-body.js';
+import type { Logger } from './logger.js';
+import { requestDurations } from './metrics.js';
+import { Problem } from './problem.js';
+import { problemOf, sendProblem } from './problem-filter.js';
+import type { PlatformRequest } from './request.js';
+
+/** An id of 200 characters, each percent-encoded at its longest. */
+const maxParamLength = 200 * 12;
+
+/**
+ * Nest's Fastify adapter as the API wants it: bodies through one strict parser, every refusal as problem+json, a log
+ * line and a duration per request.
+ */
+export const createHttpAdapter = (logger: Logger, metrics: Registry): FastifyAdapter => {
+  const adapter = new FastifyAdapter({
+    bodyLimit: maxBodyBytes,
+    routerOptions: { maxParamLength },
+    genReqId: requestIdOf,
+    requestIdHeader: false,
+    // A stop closes idle connections and lets the others finish; the program cuts what outlasts its patience.
+    forceCloseConnections: 'idle',
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
+      sendProblem(reply, problemOf(error), request.id),
+  });
+  const fastify = adapter.getInstance<FastifyInstance>();
+  takeJsonOnly(fastify);
+  noteRequests(fastify, logger, metrics);
+  return adapter;
+};
+
+/** A caller's own id is kept where it is one, so that both sides' logs can be laid side by side. */
+const requestIdOf = (request: IncomingMessage): string => {
+  const given = request.headers['x-request-id'];
+  return typeof given === 'string' && /^[\w.:-]{1,128}$/u.test(given) ? given : randomUUID();
+};
+
+const jsonType = /^application\/(?:json|[\w.-]+\+json)(?:\s*;|\s*$)/iu;
+
+const takeJsonOnly = (fastify: FastifyInstance): void => {
+  fastify.removeAllContentTypeParsers();
+  const options = { parseAs: 'buffer', bodyLimit: maxBodyBytes } as const;
+  const parse: FastifyBodyParser<Buffer> = (request, body, done) => {
+    try {
+      done(null, readBody(request, body));
+    } catch (error) {
+      done(error as Error);
+    }
+  };
+  fastify.addContentTypeParser('application/json', options, parse);
+  fastify.addContentTypeParser(jsonType, options, parse);
+};
+
+const readBody = (request: FastifyRequest, body: Buffer): unknown => {
+  const encoding = request.headers['content-encoding']?.toLowerCase() ?? 'identity';
+  if (encoding !== 'identity') throw new Problem(415, 'encoded_body', 'Send the body without a content encoding.');
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/iu.exec(request.headers['content-type'] ?? '')?.[1]?.toLowerCase();
+  if (charset !== undefined && charset !== 'utf-8' && charset !== 'utf8') {
+    throw new Problem(415, 'not_utf8_type', 'JSON is UTF-8 (RFC 8259 §8.1).');
+  }
+  (request as PlatformRequest).rawBody = body;
+  return body.length === 0 ? undefined : readJsonBody(body);
+};
+
+const noteRequests = (fastify: FastifyInstance, logger: Logger, metrics: Registry): void => {
+  const durations = requestDurations(metrics);
+  fastify.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
+    done();
+  });
+  fastify.addHook('onResponse', (request: PlatformRequest, reply, done) => {
+    // The pattern, not the path: paths hold ids of sessions and people.
+    const route = request.routeOptions.url ?? 'unknown';
+    const ms = Math.round(reply.elapsedTime * 1000) / 1000;
+    durations.observe({ method: request.method, route, status: String(reply.statusCode) }, reply.elapsedTime / 1000);
+    const facts = { requestId: request.id, method: request.method, route, status: reply.statusCode, ms };
+    const account = (request.params as { account?: string } | undefined)?.account;
+    const caller =
+      request.caller === undefined ? {} : { account, keyId: request.caller.keyId, role: request.caller.role };
+    if (route.startsWith('/health/') || route === '/metrics') logger.debug({ ...facts, ...caller }, 'request');
+    else logger.info({ ...facts, ...caller }, 'request');
+    done();
+  });
+};
+
+/**
+ * Answers paths that no route has with 404, and with 405 and `Allow` where only the method does not fit. To be called
+ * after the routes are registered.
+ */
+export const answerUnknownRoutes = (
+  fastify: FastifyInstance,
+): ((request: FastifyRequest, reply: FastifyReply) => void) => {
+  const routes: { readonly method: string; readonly pattern: RegExp }[] = [];
+  fastify.addHook('onRoute', ({ method, url }) => {
+    const methods = Array.isArray(method) ? method : [method];
+    for (const one of methods) routes.push({ method: one, pattern: patternOf(url) });
+  });
+  return (request, reply) => {
+    const path = request.url.split('?', 1)[0] ?? '';
+    const allowed = [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method))];
+    if (allowed.length === 0)
+      return sendProblem(reply, new Problem(404, 'unknown_route', 'There is nothing at this path.'), request.id);
+    const detail = `This path takes ${allowed.join(', ')}.`;
+    return sendProblem(
+      reply,
+      new Problem(405, 'method_not_allowed', detail, [], { allow: allowed.join(', ') }),
+      request.id,
+    );
+  };
+};
+
+const patternOf = (url: string): RegExp => {
+  const escaped = url.split('/').map((part) => {
+    if (part.startsWith(':')) return '[^/]+';
+    return part === '*' ? '.*' : part.replaceAll(/[.*+?^${}()|[\]\\]/gu, '\\$&');
+  });
+  return new RegExp(`^${escaped.join('/')}$`, 'u');
+};

@@ -1,0 +1,93 @@
+import type { DynamicModule, Provider } from '@nestjs/common';
+import { Module } from '@nestjs/common';
+import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
+import { CommandBus, CqrsModule } from '@nestjs/cqrs';
+import type { Registry } from 'prom-client';
+import type { EventStore, Sql } from '#event-store';
+import type { Sealing } from '#sealing';
+import type { KeyRing } from './auth.js';
+import { AuthGuard } from './auth.js';
+import { BodyPipe } from './body-pipe.js';
+import { PlatformCommandBus } from './command-bus.js';
+import type { ServerConfig } from './config.js';
+import { Cursors } from './cursor.js';
+import type { Logger } from './logger.js';
+import { OperatingController } from './operating.controller.js';
+import { ProblemFilter } from './problem-filter.js';
+import { Readiness } from './readiness.js';
+import {
+  CONFIG,
+  EVENT_STORE,
+  KEY_RING,
+  LOGGER,
+  MASTER_KEY,
+  METRICS,
+  SANDBOX,
+  SEALING,
+  SQL,
+  STOPPING,
+} from './tokens.js';
+
+/** What exists before Nest does: started by `main`, shared by all roles. */
+export interface PlatformServices {
+  readonly config: ServerConfig;
+  readonly logger: Logger;
+  readonly metrics: Registry;
+  readonly store: EventStore;
+  readonly sealing: Sealing;
+  readonly sql: Sql;
+  /** A `Sandbox`; the platform itself never looks at it. */
+  readonly sandbox: unknown;
+  readonly keyRing: KeyRing;
+  readonly masterKey: Uint8Array;
+  readonly readiness: Readiness;
+  readonly stopping: AbortSignal;
+}
+
+/** Nest's CQRS module with the platform's bus in the place of its own. */
+@Module({})
+class PlatformCqrsModule extends CqrsModule {
+  static withPlatformBus(): DynamicModule {
+    const { providers = [] } = CqrsModule.forRoot();
+    return {
+      module: PlatformCqrsModule,
+      global: true,
+      providers: [...providers, { provide: CommandBus, useClass: PlatformCommandBus }],
+      exports: [CommandBus],
+    };
+  }
+}
+
+/** The shell: the shared services by their tokens, and guard, pipe, filter and bus for every route. */
+@Module({})
+export class PlatformModule {
+  static with(services: PlatformServices): DynamicModule {
+    const shared: Provider[] = [
+      { provide: CONFIG, useValue: services.config },
+      { provide: LOGGER, useValue: services.logger },
+      { provide: METRICS, useValue: services.metrics },
+      { provide: EVENT_STORE, useValue: services.store },
+      { provide: SEALING, useValue: services.sealing },
+      { provide: SQL, useValue: services.sql },
+      { provide: SANDBOX, useValue: services.sandbox },
+      { provide: KEY_RING, useValue: services.keyRing },
+      { provide: MASTER_KEY, useValue: services.masterKey },
+      { provide: STOPPING, useValue: services.stopping },
+      { provide: Readiness, useValue: services.readiness },
+      { provide: Cursors, useFactory: () => new Cursors(services.masterKey) },
+    ];
+    return {
+      module: PlatformModule,
+      global: true,
+      imports: [PlatformCqrsModule.withPlatformBus()],
+      controllers: [OperatingController],
+      providers: [
+        ...shared,
+        { provide: APP_GUARD, useClass: AuthGuard },
+        { provide: APP_PIPE, useClass: BodyPipe },
+        { provide: APP_FILTER, useClass: ProblemFilter },
+      ],
+      exports: shared.map((provider) => (provider as { provide: symbol }).provide),
+    };
+  }
+}

@@ -1,0 +1,97 @@
+import { STATUS_CODES } from 'node:http';
+import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
+import { Catch, HttpException, Inject, Injectable } from '@nestjs/common';
+import type { FastifyReply } from 'fastify';
+import { LogBusy, LogUnavailable } from '#event-store';
+import type { Logger } from './logger.js';
+import { errorFacts } from './logger.js';
+import { Problem } from './problem.js';
+import type { PlatformRequest } from './request.js';
+import { LOGGER } from './tokens.js';
+
+/** A problem as it goes over the wire (RFC 9457). */
+export const problemJson = (problem: Problem, requestId: string): object => ({
+  type: `urn:hookledger:problem:${problem.code}`,
+  title: STATUS_CODES[problem.status] ?? 'Error',
+  status: problem.status,
+  code: problem.code,
+  detail: problem.detail,
+  errors: problem.errors,
+  requestId,
+});
+
+/**
+ * What anything thrown means to a caller. Only a `Problem` says what it says; of everything else the caller learns
+ * the kind, never a message that could quote content, SQL or a place in the code.
+ */
+export const problemOf = (error: unknown): Problem => {
+  if (error instanceof Problem) return error;
+  if (error instanceof LogBusy) return unavailable('log_busy', 'The log is busy; nothing was recorded. Try again.');
+  if (error instanceof LogUnavailable) {
+    return unavailable(
+      'log_unavailable',
+      'The log cannot be reached; nothing was recorded. Do not proceed. Try again.',
+    );
+  }
+  if (error instanceof HttpException) return problemOfHttp(error.getStatus());
+  return (
+    problemOfFastify(error) ??
+    new Problem(
+      500,
+      'internal_error',
+      'Something failed here. Nothing more is known to you; the log of the server has the request id.',
+    )
+  );
+};
+
+const unavailable = (code: string, detail: string): Problem =>
+  new Problem(503, code, detail, [], { 'retry-after': '1' });
+
+const problemOfHttp = (status: number): Problem =>
+  status === 404
+    ? new Problem(404, 'unknown_route', 'There is nothing at this path.')
+    : new Problem(status, 'refused', STATUS_CODES[status] ?? 'Error');
+
+const fastifyProblems: Readonly<Record<string, readonly [number, string, string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'body_too_large', 'The body is larger than 8 MiB.'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'not_json_type', 'Send application/json, or a type that ends in +json.'],
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'bad_content_length', 'Content-Length and the body differ.'],
+  FST_ERR_BAD_URL: [400, 'bad_url', 'The path is not valid percent-encoded UTF-8.'],
+  FST_ERR_MAX_PARAM_LENGTH: [400, 'bad_id', 'An id in the path is longer than 200 characters.'],
+};
+
+const problemOfFastify = (error: unknown): Problem | null => {
+  const { code, statusCode } = (error ?? {}) as { code?: unknown; statusCode?: unknown };
+  const known = typeof code === 'string' ? fastifyProblems[code] : undefined;
+  if (known !== undefined) return new Problem(...known);
+  if (typeof statusCode !== 'number' || statusCode < 400 || statusCode > 499) return null;
+  return new Problem(statusCode, 'refused', STATUS_CODES[statusCode] ?? 'Error');
+};
+
+/** Answers with a problem. The body goes as bytes, so that its type is exactly `application/problem+json`. */
+export const sendProblem = (reply: FastifyReply, problem: Problem, requestId: string): void => {
+  const body = Buffer.from(JSON.stringify(problemJson(problem, requestId)));
+  void reply
+    .code(problem.status)
+    .headers(problem.headers)
+    .header('content-type', 'application/problem+json')
+    .send(body);
+};
+
+/** Every error of every route, as problem+json. */
+@Catch()
+@Injectable()
+export class ProblemFilter implements ExceptionFilter {
+  constructor(@Inject(LOGGER) private readonly logger: Logger) {}
+
+  catch(error: unknown, host: ArgumentsHost): void {
+    const http = host.switchToHttp();
+    const request = http.getRequest<PlatformRequest>();
+    const reply = http.getResponse<FastifyReply>();
+    const problem = problemOf(error);
+    if (problem.status === 500) this.logger.error({ requestId: request.id, ...errorFacts(error) }, 'a request failed');
+    // A stream that has begun cannot change its mind; its end is all that can be said.
+    if (reply.raw.headersSent) reply.raw.destroy();
+    else sendProblem(reply, problem, request.id);
+  }
+}
