@@ -42,4 +42,6 @@ export abstract class ActivePlugins {
   abstract get(account: string): Promise<ActiveSet>;
   /** The set as it was at an account position, for `chainOf`. */
   abstract at(account: string, position: bigint): Promise<ActiveSet>;
+  /** Takes in what was committed before this call; what a command does after its append. */
+  abstract refresh(account: string): Promise<void>;
 }
