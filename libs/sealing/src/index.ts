@@ -1,2 +1,3 @@
-export type { Envelope, Opened, Scope, Sealing } from './sealing.js';
+export type { Envelope, KeyErasure, Opened, OpenedText, Scope, Sealing } from './sealing.js';
 export { isSealed } from './sealing.js';
+export { memorySealing } from './memory-sealing.js';

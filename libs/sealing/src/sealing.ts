@@ -20,17 +20,30 @@ export interface Envelope {
 }
 
 /** What a sealed value opens to. */
-export type Opened = { readonly kind: 'open'; readonly value: Json } | { readonly kind: 'erased'; readonly size: number };
+export type Opened =
+  { readonly kind: 'open'; readonly value: Json } | { readonly kind: 'erased'; readonly size: number };
+
+/** The same as the JSON text that was sealed, digit for digit. */
+export type OpenedText =
+  { readonly kind: 'open'; readonly text: string } | { readonly kind: 'erased'; readonly size: number };
 
 export interface Sealing {
   /** Finds or makes (and commits) the scope's data key. Two replicas agree on one. */
   envelope(account: string, scope: Scope): Promise<Envelope>;
   /** Opens a value of this account; `erased` after its key was destroyed. Throws on a value of another account. */
   open(account: string, sealed: Sealed): Promise<Opened>;
+  /** As `open`, but gives the text: numbers that a double cannot hold keep their digits (events.md §1.3). */
+  openText(account: string, sealed: Sealed): Promise<OpenedText>;
   /** HMAC under an account key, hex: lets a person's id be searched and still be erased. */
   searchHash(account: string, text: string): Promise<string>;
   /** Size in bytes that a hidden value shows. */
   sizeOf(sealed: Sealed): number;
+}
+
+/** What destroys keys: erasure, beside the sealing that everybody uses. */
+export interface KeyErasure {
+  /** Destroys the scope's data keys and answers with their ids; content under them opens as `erased` from then on. */
+  erase(account: string, scope: Scope): Promise<readonly string[]>;
 }
 
 /** True for the JSON form of a sealed value. */
