@@ -1,0 +1,57 @@
+import { Inject, Injectable } from '@nestjs/common';
+import type { EventStore } from '#event-store';
+import { answerFromEvents, type Answer } from '#firing';
+import { EVENT_STORE, SEALING, STOPPING } from '#platform';
+import { invocationStream, type Json, type Sealed } from '#record';
+import type { Sealing } from '#sealing';
+import { TOKEN_KEY } from './gateway-tools.js';
+
+/** An answer rebuilt from the log, and whose key fired it. */
+export type FoundAnswer =
+  | { readonly kind: 'found'; readonly answer: Answer; readonly firedBy: string | null }
+  | { readonly kind: 'running'; readonly turnId: string; readonly firedBy: string | null }
+  | { readonly kind: 'unknown' };
+
+/** How often a wait looks, ms: another replica may be the one that closes the invocation. */
+const lookEveryMs = 50;
+
+/** Answers of earlier firings, on any replica: all of it comes from the invocation's events. */
+@Injectable()
+export class Answers {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(TOKEN_KEY) private readonly tokenKey: Uint8Array,
+    @Inject(STOPPING) private readonly stopping: AbortSignal,
+  ) {}
+
+  /** The answer of an invocation as it is now. */
+  async find(account: string, invocationId: string): Promise<FoundAnswer> {
+    const events = await this.store.readStream(account, invocationStream(invocationId));
+    const opened = events.find(({ event }) => event.type === 'invocation.opened')?.event;
+    if (opened === undefined) return { kind: 'unknown' };
+    const firedBy = opened.actor?.id ?? null;
+    const answer = await answerFromEvents(events, {
+      tokenKey: this.tokenKey,
+      open: (sealed) => this.open(account, sealed),
+    });
+    if (answer === null) return { kind: 'running', turnId: opened.turnId ?? '', firedBy };
+    return { kind: 'found', answer, firedBy };
+  }
+
+  /** Waits for a running invocation to close, at most `waitMs`. */
+  async wait(account: string, invocationId: string, waitMs: number): Promise<FoundAnswer> {
+    const until = Date.now() + waitMs;
+    let found = await this.find(account, invocationId);
+    while (found.kind === 'running' && Date.now() < until && !this.stopping.aborted) {
+      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
+      found = await this.find(account, invocationId);
+    }
+    return found;
+  }
+
+  private async open(account: string, sealed: Sealed): Promise<Json> {
+    const opened = await this.sealing.open(account, sealed);
+    return opened.kind === 'open' ? opened.value : { erased: true, size: opened.size };
+  }
+}

@@ -1,0 +1,69 @@
+import { IsString } from 'class-validator';
+import type { Dialect, Opening } from '#dialects';
+import { AbsentOrNull, IsInstant, IsWireId, Problem, readDto, type FieldFault } from '#platform';
+import type { Json, JsonObject } from '#record';
+
+/** What a firing says beside the hook's own arguments. A field that is null is a field that is not given. */
+export class FiringEnvelope {
+  @AbsentOrNull() @IsWireId() turnId: string | null = null;
+  @AbsentOrNull() @IsWireId() sessionId: string | null = null;
+  @AbsentOrNull() @IsWireId() agentId: string | null = null;
+  @AbsentOrNull() @IsWireId() operationId: string | null = null;
+  @AbsentOrNull() @IsWireId() correlationId: string | null = null;
+  @AbsentOrNull() @IsInstant() occurredAt: string | null = null;
+  /** Token of the host call that led to this operation. */
+  @AbsentOrNull() @IsString() cause: string | null = null;
+  /** Token of an earlier answer. */
+  @AbsentOrNull() @IsString() lineage: string | null = null;
+  @AbsentOrNull() @IsWireId() chainOf: string | null = null;
+  @AbsentOrNull() @IsWireId() dataSubject: string | null = null;
+}
+
+/** A firing that fits: its envelope, and its arguments as the catalogue checked them. */
+export interface FiringOrder {
+  readonly dialect: Dialect;
+  readonly hook: string;
+  readonly envelope: Readonly<FiringEnvelope>;
+  readonly opening: Extract<Opening, { kind: 'opened' }>;
+}
+
+const envelopeFields = new Set(Object.keys(new FiringEnvelope()));
+
+/**
+ * Checks a firing's body against the envelope and the hook's catalogue entry. Throws 422 with every faulty field; the
+ * hook's own arguments are read by the dialect and never pass through a transformer.
+ */
+export const readOrder = (dialect: Dialect, hook: string, body: unknown): FiringOrder => {
+  const parts = split(body);
+  const faults: FieldFault[] = [];
+  const envelope = envelopeOf(parts.envelope, faults);
+  const opening = dialect.open(hook, parts.own);
+  if (opening.kind === 'refused') throw misfit([...faults, ...opening.faults]);
+  if (faults.length > 0) throw misfit(faults);
+  return { dialect, hook, envelope, opening };
+};
+
+const split = (body: unknown): { readonly envelope: JsonObject; readonly own: JsonObject } => {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw misfit([{ pointer: '', reason: 'must be a JSON object' }]);
+  }
+  const entries = Object.entries(body as { readonly [key: string]: Json });
+  // fromEntries defines own keys, so `__proto__` stays a key, and an unknown one.
+  return {
+    envelope: Object.fromEntries(entries.filter(([key]) => envelopeFields.has(key))),
+    own: Object.fromEntries(entries.filter(([key]) => !envelopeFields.has(key))),
+  };
+};
+
+const envelopeOf = (given: JsonObject, faults: FieldFault[]): FiringEnvelope => {
+  try {
+    return readDto(FiringEnvelope, given);
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    faults.push(...error.errors);
+    return new FiringEnvelope();
+  }
+};
+
+const misfit = (faults: readonly FieldFault[]): Problem =>
+  new Problem(422, 'invalid_arguments', 'The firing does not fit the hook; nothing was run.', faults);
