@@ -1,1 +1,34 @@
-export {};
+export type { Projection, TableName, Target } from './projection.js';
+export { together } from './projection.js';
+export type { Generation, Handled, ReadModelStatus } from './read-models.js';
+export {
+  dropRetired,
+  followerName,
+  handleEvents,
+  openReadModels,
+  readModelStatus,
+  rebuildReadModel,
+} from './read-models.js';
+export type { Reading } from './reading.js';
+export { openReading, ReadModelMissing } from './reading.js';
+export { record } from './record.js';
+export type {
+  HandlerFilter,
+  InvocationQuery,
+  InvocationSummary,
+  SearchPage,
+  SearchPlace,
+} from './invocation-search.js';
+export { searchInvocations } from './invocation-search.js';
+export type { HandlerDetail, HostCallDetail, InvocationDetail } from './invocation-detail.js';
+export { invocationDetail } from './invocation-detail.js';
+export type { SessionSummary, TimelineItem, TurnInvocation, TurnPlace, TurnSummary } from './turn-queries.js';
+export { sessionSummary, sessionTimeline, sessionTurns, turnInvocations, turnsNamed } from './turn-queries.js';
+export type { LineageNode } from './lineage.js';
+export { lineageOf } from './lineage.js';
+export type { Operation } from './operations.js';
+export { operationsNamed, orphanOperations } from './operations.js';
+export type { UsageGroup, UsageItem, UsageQuery } from './usage.js';
+export { usageGroups, usageItems } from './usage.js';
+export type { PluginHealth } from './plugin-health.js';
+export { pluginHealth } from './plugin-health.js';

@@ -1,0 +1,8 @@
+import { hostCalls } from './host-calls.js';
+import { invocations } from './invocations.js';
+import { together } from './projection.js';
+import { turns } from './turns.js';
+import { usage } from './usage.js';
+
+/** The record as it is searched: invocations, turns, host calls and usage, always at one and the same position. */
+export const record = together('record', [invocations, turns, hostCalls, usage]);
