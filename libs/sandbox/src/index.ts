@@ -11,3 +11,4 @@ export type {
   SandboxHealth,
   SandboxOptions,
 } from './sandbox.js';
+export { startSandbox } from './start-sandbox.js';

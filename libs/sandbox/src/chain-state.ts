@@ -1,0 +1,123 @@
+import type { CallAnswer, ChainRun, HandlerOutcome, HandlerRun, RunningChain } from './sandbox.js';
+
+/** One thing that the handler at work asked of the host. */
+export interface AskedCall {
+  readonly member: string;
+  readonly args: string | null;
+  /** Absent until the host answered; null where no answer is wanted. */
+  answer: CallAnswer | null | undefined;
+}
+
+/** What the API process knows of a chain: enough to go on with it in another child, without running anything twice. */
+export class ChainState implements RunningChain {
+  readonly run: ChainRun;
+  /** Patches of the handlers that reported, JSON texts joined by commas. */
+  patches = '';
+  /** The first handler that has not reported. */
+  next = 0;
+  /** Handlers that took their child down with them: not run again. */
+  readonly lost = new Map<number, HandlerOutcome>();
+  /** Calls of the handler at `next`, kept so that a second beginning of it does not ask the host again. */
+  asked: AskedCall[] = [];
+  /** How often the handler at `next` began in the present child. */
+  start = 0;
+  dispatches = 0;
+  /** Takes an answer to whichever child the chain is in by then. */
+  answer: (handler: number, call: number, answer: CallAnswer) => void = () => undefined;
+  isOver = false;
+  readonly #outcomes: HandlerOutcome[] = [];
+  readonly #waiting = new Map<number, ((outcome: HandlerOutcome) => void)[]>();
+  #revoke: AbortController | null = null;
+  #onStop: (() => void) | null = null;
+
+  constructor(run: ChainRun) {
+    this.run = run;
+  }
+
+  get handler(): HandlerRun | undefined {
+    return this.run.handlers[this.next];
+  }
+
+  /** Ends when the handler at `next` is over. */
+  get signal(): AbortSignal {
+    this.#revoke ??= new AbortController();
+    return this.#revoke.signal;
+  }
+
+  whenStopped(tell: () => void): void {
+    this.#onStop = tell;
+  }
+
+  result(index: number): Promise<HandlerOutcome> {
+    const known = this.#outcomes[index];
+    if (known !== undefined) return Promise.resolve(known);
+    if (this.isOver) return Promise.resolve({ kind: 'not_run' });
+    return new Promise((resolve) => {
+      const waiting = this.#waiting.get(index);
+      if (waiting === undefined) this.#waiting.set(index, [resolve]);
+      else waiting.push(resolve);
+    });
+  }
+
+  stop(): void {
+    if (this.isOver) return;
+    this.#onStop?.();
+    this.end();
+  }
+
+  /** The handler at `next` is over with this outcome. */
+  report(outcome: HandlerOutcome): void {
+    const handler = this.handler;
+    if (handler === undefined || this.isOver) return;
+    if (outcome.kind === 'returned' && handler.advances && outcome.raw.startsWith('~')) {
+      const end = outcome.raw.indexOf('\n');
+      const patch = end < 0 ? outcome.raw.slice(1) : outcome.raw.slice(1, end);
+      this.patches = this.patches === '' ? patch : `${this.patches},${patch}`;
+    }
+    const index = this.next;
+    this.next++;
+    this.asked = [];
+    this.start = 0;
+    this.#revokeCalls();
+    this.#outcomes[index] = outcome;
+    this.#settle(index, outcome);
+  }
+
+  /** What has not run will not. */
+  end(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#revokeCalls();
+    for (const index of [...this.#waiting.keys()]) this.#settle(index, { kind: 'not_run' });
+  }
+
+  /** No child can be had: every handler from here on counts as crashed. */
+  giveUp(): void {
+    while (this.handler !== undefined) {
+      const stops = this.handler.stopsOn.includes('failed');
+      this.report(this.lost.get(this.next) ?? crashedOutcome);
+      if (stops) break;
+    }
+    this.end();
+  }
+
+  #revokeCalls(): void {
+    this.#revoke?.abort();
+    this.#revoke = null;
+  }
+
+  #settle(index: number, outcome: HandlerOutcome): void {
+    const waiting = this.#waiting.get(index);
+    if (waiting === undefined) return;
+    this.#waiting.delete(index);
+    for (const resolve of waiting) resolve(outcome);
+  }
+}
+
+export const crashedOutcome: HandlerOutcome = {
+  kind: 'failed',
+  cause: 'crashed',
+  detail: 'killed',
+  durationMs: 0,
+  notes: '',
+};

@@ -1,0 +1,243 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { setPriority, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Incoming, Outgoing } from './framing.js';
+import type { Message } from './framing.js';
+import { monotonicMs, readMarker } from './marker.js';
+import type { Marker } from './marker.js';
+import { nodeFlags } from './start-line.js';
+import type { StartLine } from './start-line.js';
+import type { ToChild, ToParent } from './wire.js';
+
+/** After an entry's deadline, until the child is killed: isolated-vm ends what can be ended within it. */
+const GRACE_MS = 400;
+/** Looking at a busy child, ms. */
+const LOOK_MS = 50;
+/** In one entry for so long, a child gives way to the others. */
+const BUSY_MS = 100;
+const NICE = 10;
+/** A child says that it is ready within this, ms. */
+const READY_MS = 15_000;
+
+export interface ChildSettings {
+  readonly program: string;
+  readonly isolatedVm: string;
+  readonly startLine: StartLine;
+  readonly jit: boolean;
+  readonly isolateMiB: number;
+  /** A child whose resident memory grows past this is killed. */
+  readonly maxBytes: number;
+  readonly mayRenice: boolean;
+}
+
+/** How a child ended, and where it was. */
+export interface Ending {
+  readonly reason: 'deadline' | 'memory' | 'gone' | 'asked';
+  readonly marker: Marker;
+}
+
+export interface ChildEvents {
+  readonly onMessage: (message: ToParent) => void;
+  readonly onEnd: (ending: Ending) => void;
+}
+
+/** One sandbox process seen from outside: its pipe, and the eye on it while it is busy. */
+export class SandboxChild {
+  readonly ready: Promise<void>;
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>;
+  readonly #process: ChildProcess;
+  readonly #pipe: Socket;
+  readonly #outgoing = new Outgoing();
+  readonly #settings: ChildSettings;
+  readonly #markerFd: number;
+  #events: ChildEvents | null = null;
+  #pid = 0;
+  #reason: Ending['reason'] | null = null;
+  #ended = false;
+  #flushes = false;
+  #eye: NodeJS.Timeout | undefined;
+  #isNiced = false;
+  #stderr = '';
+  #settleEnded: () => void = () => undefined;
+  #settleReady: { readonly resolve: () => void; readonly reject: (error: Error) => void } | null = null;
+
+  constructor(settings: ChildSettings) {
+    this.#settings = settings;
+    this.#markerFd = openNameless();
+    const { before, becomes } = settings.startLine;
+    const own = JSON.stringify({ isolateMiB: settings.isolateMiB, user: becomes });
+    const [command = '', ...rest] = [
+      ...before,
+      process.execPath,
+      ...nodeFlags(settings.jit),
+      settings.program,
+      settings.isolatedVm,
+      own,
+    ];
+    this.#process = spawn(command, rest, {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'pipe', 'pipe', this.#markerFd],
+      windowsHide: true,
+    });
+    this.#pipe = this.#process.stdio[3] as Socket;
+    this.ready = new Promise((resolve, reject) => {
+      this.#settleReady = { resolve, reject };
+    });
+    this.ended = new Promise((resolve) => {
+      this.#settleEnded = resolve;
+    });
+    this.ready.catch(() => undefined);
+    const late = setTimeout(() => this.kill('gone'), READY_MS);
+    void this.ready.then(
+      () => clearTimeout(late),
+      () => clearTimeout(late),
+    );
+    this.#listen();
+  }
+
+  get pid(): number {
+    return this.#pid;
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended;
+  }
+
+  /** Whoever uses the child from now on. */
+  attach(events: ChildEvents): void {
+    this.#events = events;
+  }
+
+  /** Written at the end of this tick, with everything else said in it. */
+  say(message: ToChild): void {
+    if (this.#ended) return;
+    this.#outgoing.push(message as Message);
+    if (this.#flushes) return;
+    this.#flushes = true;
+    process.nextTick(() => {
+      this.#flushes = false;
+      if (!this.#ended && !this.#outgoing.isEmpty) this.#pipe.write(this.#outgoing.take());
+    });
+  }
+
+  /** Watches the child while it has something to do. */
+  watch(): void {
+    if (this.#eye !== undefined || this.#ended) return;
+    this.#eye = setInterval(() => this.#look(), LOOK_MS);
+    this.#eye.unref();
+  }
+
+  unwatch(): void {
+    clearInterval(this.#eye);
+    this.#eye = undefined;
+    this.#nice(false);
+  }
+
+  kill(reason: Ending['reason']): void {
+    if (this.#ended) return;
+    this.#reason ??= reason;
+    if (this.#pid !== 0) killPid(this.#pid);
+    this.#process.kill('SIGKILL');
+  }
+
+  #listen(): void {
+    const incoming = new Incoming((message) => this.#hear(message as unknown as ToParent));
+    this.#pipe.on('data', (chunk: Buffer) => {
+      try {
+        incoming.push(chunk);
+      } catch {
+        // It broke the framing: whatever is in there is not our program any more.
+        this.kill('gone');
+      }
+    });
+    this.#pipe.on('error', () => this.kill('gone'));
+    this.#process.stderr?.on('data', (chunk: Buffer) => {
+      if (this.#stderr.length < 4096) this.#stderr += chunk.toString('latin1');
+    });
+    this.#process.stderr?.on('error', () => undefined);
+    this.#process.on('error', (error) => this.#end(error.message));
+    // `close` comes when the pipe has been read to its end, so nothing that the child said is lost.
+    this.#process.on('close', () => this.#end(this.#stderr));
+  }
+
+  #hear(message: ToParent): void {
+    if (message[0] === 'ready') {
+      this.#pid = message[1];
+      this.#settleReady?.resolve();
+      this.#settleReady = null;
+      return;
+    }
+    this.#events?.onMessage(message);
+  }
+
+  #end(said: string): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.unwatch();
+    const marker = readMarker(this.#markerFd);
+    closeSync(this.#markerFd);
+    this.#settleReady?.reject(new Error(said.trim().slice(0, 500) || 'The sandbox process ended before it was ready.'));
+    this.#settleReady = null;
+    this.#settleEnded();
+    const outOfMemory = /out of memory|Allocation failed|heap limit/i.test(said);
+    this.#events?.onEnd({ reason: this.#reason ?? (outOfMemory ? 'memory' : 'gone'), marker });
+  }
+
+  #look(): void {
+    const marker = readMarker(this.#markerFd);
+    const now = monotonicMs();
+    const isInside = marker.at !== 'outside';
+    if (isInside && now > marker.deadline + GRACE_MS) {
+      this.kill('deadline');
+      return;
+    }
+    if (residentBytes(this.#pid) > this.#settings.maxBytes) {
+      this.kill('memory');
+      return;
+    }
+    this.#nice(isInside && now - marker.since > BUSY_MS);
+  }
+
+  #nice(yes: boolean): void {
+    if (yes === this.#isNiced || !this.#settings.mayRenice || this.#pid === 0) return;
+    this.#isNiced = yes;
+    try {
+      setPriority(this.#pid, yes ? NICE : 0);
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+}
+
+const killPid = (pid: number): void => {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It ended meanwhile.
+  }
+};
+
+const PAGE_BYTES = 4096;
+
+const residentBytes = (pid: number): number => {
+  if (process.platform !== 'linux' || pid === 0) return 0;
+  try {
+    const [, pages = '0'] = readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ');
+    return Number(pages) * PAGE_BYTES;
+  } catch {
+    return 0;
+  }
+};
+
+/** A file without a name, shared with the child. */
+const openNameless = (): number => {
+  const folder = mkdtempSync(join(tmpdir(), 'hookledger-'));
+  const fd = openSync(join(folder, 'marker'), 'w+');
+  rmSync(folder, { recursive: true, force: true });
+  return fd;
+};

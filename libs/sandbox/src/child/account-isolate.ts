@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto';
+import type ivm from 'isolated-vm';
+import { BOOTSTRAP, ENTER } from './bootstrap.js';
+
+export interface RealmSource {
+  readonly id: number;
+  readonly account: string;
+  readonly fileName: string;
+  readonly code: string;
+  readonly guest: string;
+  readonly setup: string;
+  readonly fresh: boolean;
+}
+
+/** One context with its plugin in it. */
+export interface LiveRealm {
+  readonly context: ivm.Context;
+  /** The realm's one function, see `bootstrap.ts`. */
+  readonly enter: ivm.Reference<(...args: (string | number | boolean | null)[]) => string>;
+}
+
+export type Opened =
+  | { readonly kind: 'opened'; readonly realm: LiveRealm }
+  | {
+      readonly kind: 'failed';
+      readonly cause: 'syntax' | 'threw' | 'timed_out' | 'crashed';
+      readonly message: string;
+      readonly line: number | null;
+      readonly column: number | null;
+    };
+
+/**
+ * Contexts that one isolate gives birth to before it is retired: released contexts are only collected by a full GC,
+ * which creating contexts does not start, and an isolate of 64 MiB died after 414 of them.
+ */
+const MAX_CONTEXTS = 96;
+
+/** The isolate of one account with the warm realms of its plugins. It lives until it is lost, retired or idle. */
+export class AccountIsolate {
+  readonly isolate: ivm.Isolate;
+  /** Handler runs that are in it now. */
+  active = 0;
+  readonly #warm = new Map<number, LiveRealm>();
+  readonly #boots = new Map<string, ivm.Script>();
+  #contexts = 0;
+
+  constructor(vm: typeof ivm, memoryMiB: number) {
+    this.isolate = new vm.Isolate({ memoryLimit: memoryMiB });
+  }
+
+  /** No new run should start here; once none is active it can be disposed. */
+  get isSpent(): boolean {
+    return this.#contexts >= MAX_CONTEXTS || this.isolate.isDisposed;
+  }
+
+  warm(realmId: number): LiveRealm | undefined {
+    return this.#warm.get(realmId);
+  }
+
+  drop(realmId: number): void {
+    this.#warm.get(realmId)?.context.release();
+    this.#warm.delete(realmId);
+  }
+
+  dispose(): void {
+    if (!this.isolate.isDisposed) this.isolate.dispose();
+  }
+
+  /** Makes a context and evaluates the guest program and the plugin in it, the latter within `budgetMs`. */
+  open(source: RealmSource, budgetMs: number, keep: 'keep' | 'pass'): Opened {
+    const end = `__end_${randomUUID().replaceAll('-', '')}`;
+    let script: ivm.Script;
+    try {
+      script = this.isolate.compileScriptSync(`${source.code}\n;${end}();`, { filename: source.fileName });
+    } catch (error) {
+      return this.#syntaxFault(source, error);
+    }
+    this.#contexts++;
+    const context = this.isolate.createContextSync();
+    const enter = this.#boot(source.guest).runSync(context, { reference: true }) as unknown as LiveRealm['enter'];
+    enter.applySync(undefined, [ENTER.setup, 0, source.setup, end]);
+    const started = performance.now();
+    try {
+      script.runSync(context, { timeout: Math.max(1, Math.ceil(budgetMs)) });
+    } catch (error) {
+      const fault = this.#loadFault(source, enter, error, performance.now() - started, budgetMs);
+      if (fault !== null) return fault;
+    }
+    script.release();
+    const realm = { context, enter };
+    if (keep === 'keep') this.#warm.set(source.id, realm);
+    return { kind: 'opened', realm };
+  }
+
+  /** The place is that of the plugin's own text: the line behind it is only there for `loaded`. */
+  #syntaxFault(source: RealmSource, error: unknown): Opened {
+    let plain = error;
+    try {
+      this.isolate.compileScriptSync(source.code, { filename: source.fileName }).release();
+    } catch (own) {
+      plain = own;
+    }
+    if (this.isolate.isDisposed) return crashed;
+    const said = textOf(plain);
+    const place = /^(.*) \[.*:(\d+):(\d+)\]$/s.exec(said);
+    if (place === null)
+      return { kind: 'failed', cause: 'syntax', message: said.slice(0, 500), line: null, column: null };
+    const [, message = said, line, column] = place;
+    return {
+      kind: 'failed',
+      cause: 'syntax',
+      message: message.slice(0, 500),
+      line: Number(line),
+      column: Number(column),
+    };
+  }
+
+  /** Null when the plugin's code ran to its end and only left a rejected promise behind. */
+  #loadFault(
+    source: RealmSource,
+    enter: LiveRealm['enter'],
+    error: unknown,
+    tookMs: number,
+    budgetMs: number,
+  ): Opened | null {
+    if (this.isolate.isDisposed) return crashed;
+    if (isTimeout(error, tookMs, budgetMs)) {
+      return { kind: 'failed', cause: 'timed_out', message: 'Loading took too long.', line: null, column: null };
+    }
+    if (enter.applySync(undefined, [ENTER.loaded]) === 'yes') return null;
+    const stack = typeof error === 'object' && error !== null && 'stack' in error ? String(error.stack) : '';
+    const at = stack.indexOf(`${source.fileName}:`);
+    const [line, column] =
+      at < 0 ? [] : stack.slice(at + source.fileName.length + 1, at + source.fileName.length + 30).split(/[:)\n]/);
+    return {
+      kind: 'failed',
+      cause: 'threw',
+      message: textOf(error).slice(0, 500),
+      line: line !== undefined && /^\d+$/.test(line) ? Number(line) : null,
+      column: column !== undefined && /^\d+$/.test(column) ? Number(column) : null,
+    };
+  }
+
+  #boot(guest: string): ivm.Script {
+    const known = this.#boots.get(guest);
+    if (known !== undefined) return known;
+    const script = this.isolate.compileScriptSync(`'use strict';(${BOOTSTRAP})((${guest}\n))`, {
+      filename: 'hookledger:guest',
+    });
+    this.#boots.set(guest, script);
+    return script;
+  }
+}
+
+const crashed: Opened = {
+  kind: 'failed',
+  cause: 'crashed',
+  message: 'Loading used too much memory.',
+  line: null,
+  column: null,
+};
+
+/** isolated-vm says so in words only, which a plugin can say too; but a plugin cannot have used up the time and go on. */
+export const isTimeout = (error: unknown, tookMs: number, budgetMs: number): boolean =>
+  tookMs >= budgetMs && error instanceof Error && error.message === 'Script execution timed out.';
+
+const textOf = (thrown: unknown): string => {
+  if (thrown instanceof Error)
+    return thrown.name === 'SyntaxError' ? thrown.message : `${thrown.name}: ${thrown.message}`;
+  return String(thrown);
+};

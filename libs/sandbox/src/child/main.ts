@@ -1,0 +1,120 @@
+import { readlinkSync, writeSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { Socket } from 'node:net';
+import type ivm from 'isolated-vm';
+import { Incoming, Outgoing } from '../framing.js';
+import type { Message } from '../framing.js';
+import { markerWriter, monotonicMs } from '../marker.js';
+import type { ToChild, ToParent } from '../wire.js';
+import { ChainWalker } from './chain-walker.js';
+
+/**
+ * The program of a sandbox child. Arguments: the path of isolated-vm and the settings as JSON. fd 3 is the pipe to the
+ * API process, fd 4 the marker file. It holds no secrets, knows no path and no network, and ends with the pipe.
+ */
+const PIPE = 3;
+const MARKER = 4;
+
+interface Settings {
+  readonly isolateMiB: number;
+  /** Become this user once everything is loaded, where the start line could not. */
+  readonly user: number | null;
+}
+
+const [, , vmPath = '', settingsText = '{}'] = process.argv;
+const settings = JSON.parse(settingsText) as Settings;
+const vm = createRequire(import.meta.url)(vmPath) as typeof ivm;
+
+if (settings.user !== null) {
+  process.setgroups?.([]);
+  process.setgid?.(settings.user);
+  process.setuid?.(settings.user);
+}
+
+const die = (): never => process.exit(1);
+
+const outgoing = new Outgoing();
+/** Set while the pipe is full; then the socket keeps the order. */
+let isQueued = false;
+
+const flush = (): void => {
+  if (outgoing.isEmpty) return;
+  const data = outgoing.take();
+  const bytes = typeof data === 'string' ? Buffer.from(data) : data;
+  let sent = 0;
+  if (!isQueued) {
+    try {
+      sent = writeSync(PIPE, bytes, 0, bytes.length);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') die();
+    }
+  }
+  if (sent === bytes.length) return;
+  isQueued = true;
+  socket.write(sent === 0 ? bytes : bytes.subarray(sent), () => {
+    isQueued = socket.writableLength > 0;
+  });
+};
+
+const walker = new ChainWalker(vm, settings.isolateMiB, markerWriter(MARKER), {
+  say: (message: ToParent) => outgoing.push(message),
+  flush,
+});
+
+const obey = (received: Message): void => {
+  const message = received as unknown as ToChild;
+  switch (message[0]) {
+    case 'run':
+      walker.begin(message[1], message[2], message[3], message[4], message[5], message[6], message[7], message[8]);
+      return;
+    case 'answer':
+      walker.answer(message[1], message[2], message[3], message[4], message[5], message[6], message[7]);
+      return;
+    case 'realm': {
+      const [, id, account, fileName, code, guest, setup, fresh] = message;
+      walker.define({ id, account, fileName, code, guest, setup, fresh });
+      return;
+    }
+    case 'drop':
+      walker.drop(message[1]);
+      return;
+    case 'stop':
+      walker.stop(message[1]);
+      return;
+    case 'load':
+      walker.load(message[1], message[2], message[3], message[4]);
+  }
+};
+
+let flushedAt = 0;
+const incoming = new Incoming((message) => {
+  obey(message);
+  // One write per tick, but what one chain said must not wait for many chains behind it in the same chunk.
+  const now = monotonicMs();
+  if (now - flushedAt < 1) return;
+  flushedAt = now;
+  flush();
+});
+
+const socket: Socket = new Socket({
+  fd: PIPE,
+  readable: true,
+  writable: true,
+  onread: {
+    buffer: Buffer.allocUnsafe(64 * 1024),
+    callback: (bytes, buffer) => {
+      incoming.push(Buffer.from(buffer.buffer, buffer.byteOffset, bytes));
+      flush();
+      return true;
+    },
+  },
+} as ConstructorParameters<typeof Socket>[0]);
+socket.on('end', die);
+socket.on('close', die);
+socket.on('error', die);
+
+// The number the API process knows this process by, which is another one inside a pid namespace.
+const pid = process.platform === 'linux' ? Number(readlinkSync('/proc/self')) : process.pid;
+outgoing.push(['ready', pid]);
+flush();
+socket.resume();

@@ -1,0 +1,52 @@
+import { readSync, writeSync } from 'node:fs';
+
+/**
+ * Where a child is, in a few bytes of a file that both processes hold open. A child inside plugin code cannot say
+ * anything over its pipe; this tells the supervisor all the same which handler is running and since when. Both sides
+ * read the same monotonic clock.
+ */
+export interface Marker {
+  /** Counts entries into plugin code. */
+  readonly entry: number;
+  readonly at: 'outside' | 'handler' | 'load';
+  /** The chain that was entered, or the load. */
+  readonly id: number;
+  readonly handlerIndex: number;
+  /** When the entry must have ended, ms of `monotonicMs`. */
+  readonly deadline: number;
+  readonly since: number;
+}
+
+const WORDS = 6;
+const BYTES = WORDS * 8;
+const PLACES = ['outside', 'handler', 'load'] as const;
+
+/** Milliseconds of CLOCK_MONOTONIC, which all processes of a machine share. */
+export const monotonicMs = (): number => {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1000 + nanoseconds / 1e6;
+};
+
+/** Returns a function that writes the marker into the file; `entry` is counted here. */
+export const markerWriter = (
+  fd: number,
+): ((place: 0 | 1 | 2, id: number, handlerIndex: number, since: number, deadline: number) => void) => {
+  const words = new Float64Array(WORDS);
+  const bytes = Buffer.from(words.buffer);
+  return (place, id, handlerIndex, since, deadline) => {
+    if (place !== 0) words[0] = (words[0] ?? 0) + 1;
+    words[1] = place;
+    words[2] = id;
+    words[3] = handlerIndex;
+    words[4] = since;
+    words[5] = deadline;
+    writeSync(fd, bytes, 0, BYTES, 0);
+  };
+};
+
+export const readMarker = (fd: number): Marker => {
+  const words = new Float64Array(WORDS);
+  readSync(fd, Buffer.from(words.buffer), 0, BYTES, 0);
+  const [entry = 0, place = 0, id = 0, handlerIndex = 0, since = 0, deadline = 0] = words;
+  return { entry, at: PLACES[place] ?? 'outside', id, handlerIndex, since, deadline };
+};

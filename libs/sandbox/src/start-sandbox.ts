@@ -1,0 +1,260 @@
+import { setPriority } from 'node:os';
+import { AccountChild } from './account-child.js';
+import type { Leftovers } from './account-child.js';
+import { ChainState } from './chain-state.js';
+import { childProgram } from './child-program.js';
+import { SandboxChild } from './child-process.js';
+import type { ChildSettings } from './child-process.js';
+import { monotonicMs } from './marker.js';
+import type { ChainRun, LoadOutcome, Realm, RunningChain, Sandbox, SandboxHealth, SandboxOptions } from './sandbox.js';
+import { startLines } from './start-line.js';
+import type { StartLine } from './start-line.js';
+
+const MIB = 1024 * 1024;
+/** Children that accounts share where the operator allows it. */
+const SHARDS = 2;
+/** A child without work for so long is ended, ms. */
+const IDLE_MS = 60_000;
+/** The spare is started when whoever took the last one is under way. */
+const SPARE_AFTER_MS = 200;
+const MAX_SOURCE = MIB;
+const NODE_MAJOR = 24;
+
+/**
+ * Starts the sandbox: finds the hardest start line that works here and keeps one child ready. Throws when no child can
+ * be started at all, or, with `require`, when the machine cannot harden it.
+ */
+export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> => {
+  const major = Number(process.versions.node.split('.')[0]);
+  if (major < NODE_MAJOR) {
+    throw new Error(
+      `The sandbox needs Node ${NODE_MAJOR} or newer and this is ${process.versions.node}. ` +
+        'Run the program through npm, which brings its own Node, or install a newer one.',
+    );
+  }
+  const program = await childProgram();
+  const isolateMiB = options.isolateMiB ?? 128;
+  const settingsFor = (startLine: StartLine, mayRenice: boolean): ChildSettings => ({
+    program: program.path,
+    isolatedVm: program.isolatedVm,
+    startLine,
+    jit: options.jit ?? false,
+    isolateMiB,
+    maxBytes: (256 + 2 * isolateMiB) * MIB,
+    mayRenice,
+  });
+  const faults: string[] = [];
+  for (const line of startLines(process.getuid?.() === 0)) {
+    if (options.require === true && line.missing.length > 0) break;
+    const child = new SandboxChild(settingsFor(line, false));
+    try {
+      await child.ready;
+    } catch (error) {
+      faults.push(`${line.name}: ${error instanceof Error ? error.message : String(error)}`);
+      continue;
+    }
+    const mayRenice = canRenice(child.pid);
+    child.kill('asked');
+    if (line.missing.length > 0) {
+      options.log?.('warn', 'This machine cannot harden the sandbox fully; plugin code is less contained.', {
+        missing: line.missing,
+        tried: faults,
+      });
+    }
+    return new AccountSandbox(options, settingsFor(line, mayRenice), program.remove);
+  }
+  await program.remove();
+  throw new Error(
+    options.require === true
+      ? `This machine cannot harden the sandbox, and it was told to refuse then. Tried: ${faults.join('; ') || 'nothing: util-linux is missing'}`
+      : `No sandbox process could be started. Tried: ${faults.join('; ')}`,
+  );
+};
+
+const canRenice = (pid: number): boolean => {
+  try {
+    setPriority(pid, 1);
+    setPriority(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+type Waiting = (home: AccountChild) => void;
+
+class AccountSandbox implements Sandbox {
+  readonly #options: SandboxOptions;
+  readonly #settings: ChildSettings;
+  readonly #remove: () => Promise<void>;
+  readonly #most: number;
+  readonly #homes = new Map<string, AccountChild>();
+  /** Ending, but still at work: they count, since they take memory. */
+  readonly #retiring = new Set<AccountChild>();
+  readonly #line: { readonly key: string; readonly use: Waiting }[] = [];
+  #spare: SandboxChild | null = null;
+  #spareTimer: NodeJS.Timeout | undefined;
+  readonly #reaper: NodeJS.Timeout;
+  #isClosed = false;
+
+  constructor(options: SandboxOptions, settings: ChildSettings, remove: () => Promise<void>) {
+    this.#options = options;
+    this.#settings = settings;
+    this.#remove = remove;
+    this.#most = Math.max(1, options.maxChildren ?? 32);
+    this.#reaper = setInterval(() => this.#reap(), IDLE_MS / 4);
+    this.#reaper.unref();
+    this.#startSpare();
+  }
+
+  load(realm: Realm, budgetMs: number): Promise<LoadOutcome> {
+    if (realm.code.length > MAX_SOURCE) {
+      const message = 'The source is larger than 1 MiB.';
+      return Promise.resolve({ kind: 'failed', cause: 'syntax', message, line: null, column: null });
+    }
+    return new Promise((settle) => {
+      const load = { realm, budgetMs, settle, dispatches: 0 };
+      this.#withHome(realm.account, (home) => home.load(load));
+    });
+  }
+
+  run(chain: ChainRun): RunningChain {
+    const state = new ChainState(chain);
+    if (chain.handlers.length === 0 || this.#isClosed || chain.signal?.aborted === true) {
+      state.end();
+      return state;
+    }
+    chain.signal?.addEventListener('abort', () => state.stop(), { once: true });
+    this.#withHome(chain.account, (home) => home.run(state));
+    return state;
+  }
+
+  forget(account: string, pluginId: string): void {
+    for (const home of [...this.#homes.values(), ...this.#retiring]) home.forget(account, pluginId);
+  }
+
+  health(): SandboxHealth {
+    const { missing } = this.#settings.startLine;
+    const children = this.#homes.size + this.#retiring.size + (this.#spare === null ? 0 : 1);
+    return { state: missing.length === 0 ? 'ok' : 'degraded', missing, children };
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    clearInterval(this.#reaper);
+    clearTimeout(this.#spareTimer);
+    this.#spare?.kill('asked');
+    const ended = [...this.#homes.values(), ...this.#retiring].map(({ child }) => child.ended);
+    if (this.#spare !== null) ended.push(this.#spare.ended);
+    for (const { child } of [...this.#homes.values(), ...this.#retiring]) child.kill('asked');
+    await Promise.all(ended);
+    await this.#remove();
+  }
+
+  /** Calls back with the account's child, at once unless all children are busy with others. */
+  #withHome(account: string, use: Waiting): void {
+    const key = this.#options.shared === true ? `shard ${shardOf(account)}` : account;
+    const home = this.#homes.get(key);
+    if (home !== undefined && !home.child.hasEnded) {
+      use(home);
+      return;
+    }
+    if (this.#homes.size + this.#retiring.size >= this.#most && !this.#makeRoom()) {
+      this.#line.push({ key, use });
+      return;
+    }
+    use(this.#settle(key));
+  }
+
+  #settle(key: string): AccountChild {
+    const child = this.#spare ?? new SandboxChild(this.#settings);
+    this.#spare = null;
+    clearTimeout(this.#spareTimer);
+    this.#spareTimer = setTimeout(() => this.#startSpare(), SPARE_AFTER_MS);
+    this.#spareTimer.unref();
+    const home: AccountChild = new AccountChild(
+      child,
+      () => this.#idle(home),
+      (left) => this.#lost(key, home, left),
+    );
+    this.#homes.set(key, home);
+    return home;
+  }
+
+  /** Ends the least recently used idle child. Where none is idle, lets one finish what it has and then go. */
+  #makeRoom(): boolean {
+    const byAge = [...this.#homes].sort(([, a], [, b]) => a.lastUsed - b.lastUsed);
+    const idle = byAge.find(([, home]) => home.isIdle);
+    const [key, home] = idle ?? byAge[0] ?? [];
+    if (key === undefined || home === undefined) return false;
+    this.#homes.delete(key);
+    if (idle !== undefined) {
+      home.child.kill('asked');
+      return true;
+    }
+    home.isRetiring = true;
+    this.#retiring.add(home);
+    return false;
+  }
+
+  #idle(home: AccountChild): void {
+    if (home.isRetiring) home.child.kill('asked');
+  }
+
+  #lost(key: string, home: AccountChild, left: Leftovers): void {
+    if (this.#homes.get(key) === home) this.#homes.delete(key);
+    this.#retiring.delete(home);
+    if (this.#isClosed) {
+      for (const chain of left.chains) chain.end();
+      for (const load of left.loads) load.settle(gone);
+      return;
+    }
+    const account = (realm: { readonly account: string }): string => realm.account;
+    for (const chain of left.chains) this.#withHome(account(chain.run), (next) => next.run(chain));
+    for (const load of left.loads) {
+      if (load.dispatches > 3) load.settle(gone);
+      else this.#withHome(account(load.realm), (next) => next.load(load));
+    }
+    while (this.#line.length > 0 && this.#homes.size + this.#retiring.size < this.#most) {
+      const waiting = this.#line.shift();
+      if (waiting === undefined) break;
+      waiting.use(this.#homes.get(waiting.key) ?? this.#settle(waiting.key));
+    }
+  }
+
+  #startSpare(): void {
+    if (this.#isClosed || this.#spare !== null) return;
+    const spare = new SandboxChild(this.#settings);
+    this.#spare = spare;
+    spare.attach({
+      onMessage: () => undefined,
+      onEnd: () => {
+        if (this.#spare === spare) this.#spare = null;
+      },
+    });
+  }
+
+  #reap(): void {
+    const before = monotonicMs() - IDLE_MS;
+    for (const [key, home] of this.#homes) {
+      if (!home.isIdle || home.lastUsed > before) continue;
+      this.#homes.delete(key);
+      home.child.kill('asked');
+    }
+  }
+}
+
+const gone: LoadOutcome = {
+  kind: 'failed',
+  cause: 'crashed',
+  message: 'The sandbox ended before the plugin was loaded.',
+  line: null,
+  column: null,
+};
+
+const shardOf = (account: string): number => {
+  let hash = 0;
+  for (let i = 0; i < account.length; i++) hash = (hash * 31 + account.charCodeAt(i)) >>> 0;
+  return hash % SHARDS;
+};
