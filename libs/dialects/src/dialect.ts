@@ -71,7 +71,11 @@ export interface Dialect {
   /** `HandlerRun.args`. */
   args(hook: string, view: HostView): string;
   /** Reads what came out of the sandbox; `value` is the mutable part that the handler saw. Total: never throws. */
-  read(hook: string, raw: string, value: Json): { readonly verdict: Said<Json>['verdict']; readonly warnings: readonly Warning[] };
+  read(
+    hook: string,
+    raw: string,
+    value: Json,
+  ): { readonly verdict: Said<Json>['verdict']; readonly warnings: readonly Warning[] };
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
   readReport(report: string): LoadReport;
@@ -84,17 +88,19 @@ export interface Dialect {
   /** Longest time that the clock of one handler run can stand still, ms (MW-52: 10 x 90 s). */
   readonly pauseCeilingMs: number;
   /** The answer's `value`; absent = `decision.value`. */
-  valueOf?(hook: string, decision: Decision<Link, Json>): Json;
+  answerValue?(hook: string, decision: Decision<Link, Json>): Json;
   /** Warnings of a failure outside the guest: time, memory. */
   failure(cause: 'timed_out' | 'crashed', detail: string): Warning;
 }
 
 /**
  * Judges a call that a handler asked for (member and arguments as the guest program sends them), before it is recorded
- * as called: null when it may be made. The gateway records a refusal as `host.refused` with this code.
+ * as called: null when it may be made. The gateway records a refusal as `host.refused` with this code. `accepted` is how
+ * many calls of this member the handler run has had accepted (MW-88); omitted = 0, the guest program's count alone holds.
  */
 export type CheckCall = (
   member: string,
   args: string | null,
   misfit: string | null,
+  accepted?: number,
 ) => { readonly code: string; readonly message: string } | null;

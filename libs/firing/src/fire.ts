@@ -443,7 +443,7 @@ class FiringRun {
 
   private valueOf(decision: Decision<FiringLink, Json>): Json {
     const { dialect, hook } = this.firing;
-    return dialect.valueOf === undefined ? decision.value : dialect.valueOf(hook, decision);
+    return dialect.answerValue === undefined ? decision.value : dialect.answerValue(hook, decision);
   }
 
   private cancellation(decision: Decision<FiringLink, Json>): Answer['cancellation'] {

@@ -1,0 +1,7 @@
+import type { Dialect } from './dialect.js';
+import { middleware } from './middleware/middleware.js';
+
+const dialects: ReadonlyMap<string, Dialect> = new Map([[middleware.name, middleware]]);
+
+/** A dialect by its name in paths and events; undefined when there is none of that name. */
+export const dialectOf = (name: string): Dialect | undefined => dialects.get(name);

@@ -1,0 +1,60 @@
+import type { Loader, OnLoadArgs, OnLoadResult, OnResolveArgs, OnResolveResult, Plugin } from 'esbuild';
+
+/** Lets the bundler see a plugin's own files and nothing else: no disk, no packages, no network. */
+export const virtualFiles = (files: ReadonlyMap<string, string>): Plugin => ({
+  name: 'plugin-files',
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /.*/u }, (args) => resolve(files, args));
+    bundler.onLoad({ filter: /.*/u, namespace }, (args) => load(files, args));
+  },
+});
+
+const namespace = 'plugin';
+
+const resolve = (files: ReadonlyMap<string, string>, args: OnResolveArgs): OnResolveResult => {
+  if (args.kind === 'entry-point') return { path: args.path, namespace };
+  const path = wanted(args);
+  const found = path === null ? undefined : candidates(path).find((candidate) => files.has(candidate));
+  if (found !== undefined) return { path: found, namespace };
+  return {
+    errors: [{ text: `${JSON.stringify(args.path)} is not among the plugin's files, where alone imports resolve` }],
+  };
+};
+
+const load = (files: ReadonlyMap<string, string>, { path }: OnLoadArgs): OnLoadResult => ({
+  contents: files.get(path) ?? '',
+  loader: loaders.get(path.slice(path.lastIndexOf('.') + 1)) ?? 'text',
+});
+
+const loaders: ReadonlyMap<string, Loader> = new Map<string, Loader>([
+  ['ts', 'ts'],
+  ['mts', 'ts'],
+  ['cts', 'ts'],
+  ['tsx', 'tsx'],
+  ['js', 'js'],
+  ['mjs', 'js'],
+  ['cjs', 'js'],
+  ['jsx', 'jsx'],
+  ['json', 'json'],
+]);
+
+/** The path that a relative import means, from the files' root; null for a package's name or a way out of the root. */
+const wanted = ({ path, importer }: OnResolveArgs): string | null => {
+  if (!/^\.{0,2}\//u.test(path) && path !== '.' && path !== '..') return null;
+  const from = path.startsWith('/') ? [] : importer.split('/').slice(0, -1);
+  const parts: string[] = [];
+  for (const part of [...from, ...path.split('/')]) {
+    if (part === '' || part === '.') continue;
+    if (part !== '..') parts.push(part);
+    else if (parts.pop() === undefined) return null;
+  }
+  return parts.join('/');
+};
+
+/** As written, with an extension, as a folder's index; `.js` may stand for the `.ts` it is made of. */
+const candidates = (path: string): readonly string[] => [
+  path,
+  ...['.ts', '.tsx', '.js', '.mjs', '.json'].map((end) => `${path}${end}`),
+  ...['.ts', '.js'].map((end) => `${path === '' ? '' : `${path}/`}index${end}`),
+  ...(/\.[cm]?js$/u.test(path) ? [path.replace(/js$/u, 'ts')] : []),
+];
