@@ -1,3 +1,5 @@
+import type { Actor } from '#record';
+
 /** Roles of api.md. */
 export type Role = 'runtime' | 'admin' | 'approver' | 'auditor' | 'operator';
 
@@ -12,3 +14,10 @@ export interface Caller {
   /** `Hookledger-On-Behalf-Of`. */
   readonly onBehalfOf: string | null;
 }
+
+/** The caller as an event names them. */
+export const actorOf = ({ role, keyId, onBehalfOf }: Caller): Actor => ({
+  kind: role === 'operator' ? 'operator' : 'key',
+  id: keyId,
+  ...(onBehalfOf === null ? {} : { onBehalfOf }),
+});

@@ -1,4 +1,5 @@
-import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { derivedKey } from './derived-key.js';
 import { Problem } from './problem.js';
 
 /** Where a page ended: what the next page's query compares with. Positions go as decimal text. */
@@ -15,7 +16,7 @@ export class Cursors {
   private readonly key: Buffer;
 
   constructor(masterKey: Uint8Array) {
-    this.key = Buffer.from(hkdfSync('sha256', masterKey, Buffer.alloc(0), 'hookledger/cursor/v1', 32));
+    this.key = derivedKey(masterKey, 'hookledger/cursor/v1');
   }
 
   /** `filter` is any text that says the whole question: route, account and every filter, limit left out. */

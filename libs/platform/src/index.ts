@@ -4,12 +4,14 @@ export type { KeyRecord, KeyRing } from './auth.js';
 export { Allow, callerOf, CurrentCaller, forbidden, hashKey, noAccount, Public, roleMay } from './auth.js';
 export { BodyPipe, Nested, readDto } from './body-pipe.js';
 export type { Caller, Role } from './caller.js';
+export { actorOf } from './caller.js';
 export { PlatformCommandBus } from './command-bus.js';
 export { IdempotencyMeta, Meta } from './command-meta.js';
 export type { LogLevel, ServerConfig, ServerRole } from './config.js';
 export { readConfig, StartFailure } from './config.js';
 export type { CursorPosition } from './cursor.js';
 export { Cursors } from './cursor.js';
+export { derivedKey } from './derived-key.js';
 export { etagOf, requireMatch } from './etag.js';
 export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsText, IsWireId } from './fields.js';
 export { answerUnknownRoutes, createHttpAdapter } from './http.js';
@@ -54,6 +56,7 @@ export {
   SEALING,
   SQL,
   STOPPING,
+  TOKEN_KEY,
 } from './tokens.js';
 export type { Shown } from './visibility.js';
 export { show, showAll, showWithin } from './visibility.js';

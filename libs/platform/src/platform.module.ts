@@ -11,6 +11,7 @@ import { BodyPipe } from './body-pipe.js';
 import { PlatformCommandBus } from './command-bus.js';
 import type { ServerConfig } from './config.js';
 import { Cursors } from './cursor.js';
+import { derivedKey } from './derived-key.js';
 import type { Logger } from './logger.js';
 import { OperatingController } from './operating.controller.js';
 import { ProblemFilter } from './problem-filter.js';
@@ -26,6 +27,7 @@ import {
   SEALING,
   SQL,
   STOPPING,
+  TOKEN_KEY,
 } from './tokens.js';
 
 /** What exists before Nest does: started by `main`, shared by all roles. */
@@ -72,6 +74,7 @@ export class PlatformModule {
       { provide: SANDBOX, useValue: services.sandbox },
       { provide: KEY_RING, useValue: services.keyRing },
       { provide: MASTER_KEY, useValue: services.masterKey },
+      { provide: TOKEN_KEY, useValue: derivedKey(services.masterKey, 'hookledger/token/v1') },
       { provide: STOPPING, useValue: services.stopping },
       { provide: Readiness, useValue: services.readiness },
       { provide: Cursors, useFactory: () => new Cursors(services.masterKey) },

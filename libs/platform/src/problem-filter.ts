@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import { Catch, HttpException, Inject, Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
-import { LogBusy, LogUnavailable } from '#event-store';
+import { LogBusy, LogRefused, LogUnavailable } from '#event-store';
 import type { Logger } from './logger.js';
 import { errorFacts } from './logger.js';
 import { Problem } from './problem.js';
@@ -33,6 +33,7 @@ export const problemOf = (error: unknown): Problem => {
       'The log cannot be reached; nothing was recorded. Do not proceed. Try again.',
     );
   }
+  if (error instanceof LogRefused) return new Problem(422, 'not_storable', 'This cannot be recorded as it is.');
   if (error instanceof HttpException) return problemOfHttp(error.getStatus());
   return (
     problemOfFastify(error) ??

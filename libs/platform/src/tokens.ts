@@ -12,3 +12,5 @@ export const KEY_RING = Symbol('KeyRing');
 export const MASTER_KEY = Symbol('MasterKey');
 /** `AbortSignal`: fires when the program begins to stop, so that streams and long waits end. */
 export const STOPPING = Symbol('Stopping');
+/** `Buffer`: signs cause and lineage tokens; derived from the master key, so equal on all replicas. */
+export const TOKEN_KEY = Symbol('TokenKey');

@@ -1,0 +1,26 @@
+import { Controller, Get } from '@nestjs/common';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import type { QueryOf } from '#platform';
+import { Allow, Cursors, pagingFields, StrictQuery } from '#platform';
+import { AccountDirectory } from './account-directory.js';
+import type { AccountView } from './create-account.js';
+import type { Page } from './paging.js';
+import { pageById } from './paging.js';
+
+@ApiTags('accounts')
+@Controller('v1/accounts')
+export class ListAccountsRoute {
+  constructor(
+    private readonly directory: AccountDirectory,
+    private readonly cursors: Cursors,
+  ) {}
+
+  @Get()
+  @Allow('operator')
+  @ApiOkResponse({ description: 'All accounts, by id.' })
+  async list(@StrictQuery(pagingFields) query: QueryOf<typeof pagingFields>): Promise<Page<AccountView>> {
+    await this.directory.catchUp();
+    const all = this.directory.accounts().map(({ id, name, createdAt }) => ({ id, name, createdAt }));
+    return pageById(all, query, 'accounts', this.cursors, this.directory.upTo);
+  }
+}

@@ -1,0 +1,38 @@
+import { Controller, Get, NotFoundException } from '@nestjs/common';
+import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
+import type { QueryOf } from '#platform';
+import { Account, Allow, Cursors, pagingFields, queryFlag, StrictQuery } from '#platform';
+import { AccountDirectory } from './account-directory.js';
+import type { KeyFacts } from './directory-state.js';
+import type { Page } from './paging.js';
+import { pageById } from './paging.js';
+
+type KeyView = Omit<KeyFacts, 'hash' | 'account'>;
+
+const keyQuery = { ...pagingFields, revoked: queryFlag('Also the keys that were revoked.') } as const;
+
+@ApiTags('accounts')
+@Controller('v1/accounts/:account/keys')
+export class ListKeysRoute {
+  constructor(
+    private readonly directory: AccountDirectory,
+    private readonly cursors: Cursors,
+  ) {}
+
+  @Get()
+  @Allow('admin', 'auditor')
+  @ApiOkResponse({ description: 'Keys by id; no secret, no hash.' })
+  async list(
+    @Account() account: string,
+    @StrictQuery(keyQuery) query: QueryOf<typeof keyQuery>,
+  ): Promise<Page<KeyView>> {
+    await this.directory.catchUp();
+    const facts = this.directory.account(account);
+    if (facts === null) throw new NotFoundException();
+    const keys = [...facts.keys.values()].filter(({ revokedAt }) => query.revoked || revokedAt === null);
+    const filter = JSON.stringify(['keys', account, query.revoked]);
+    return pageById(keys.map(viewOf), query, filter, this.cursors, this.directory.upTo);
+  }
+}
+
+const viewOf = ({ hash: _hash, account: _account, ...view }: KeyFacts): KeyView => view;

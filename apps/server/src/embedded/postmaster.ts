@@ -1,0 +1,129 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { StartFailure } from '#platform';
+import type { Binaries } from './binaries.js';
+import { programOf } from './binaries.js';
+import type { ClusterFiles } from './cluster-files.js';
+import { serverEnvironment, workingFolder } from './cluster-files.js';
+
+/** A running server of our cluster. */
+export interface Postmaster {
+  readonly pid: number;
+  readonly port: number;
+}
+
+/** How long a start, with the recovery after a crash, may take before we give up. */
+const startMs = 120_000;
+
+/**
+ * A server of this cluster: the one that runs already (one that outlived a killed Hookledger), else a new one. A pid
+ * file that a killed server left, or whose pid belongs to another program by now, is no obstacle.
+ */
+export const ensureRunning = async (
+  files: ClusterFiles,
+  binaries: Binaries,
+  wantedPort: number | null,
+): Promise<Postmaster> => {
+  const deadline = Date.now() + startMs;
+  let lastFailure = '';
+  while (Date.now() < deadline) {
+    const found = readPidFile(files.data);
+    if (found !== null && isServerOf(found.pid, files.data)) {
+      if (found.status === 'ready') return found;
+      await delay(100);
+      continue;
+    }
+    if (found !== null && exists(found.pid)) rmSync(join(files.data, 'postmaster.pid'), { force: true });
+    const failure = await start(files, binaries, wantedPort ?? (await freePort()));
+    if (failure === null) continue;
+    lastFailure = failure;
+    // After a kill the old back ends must be gone first; that takes up to a few seconds.
+    await delay(300);
+  }
+  throw new StartFailure(
+    `The embedded Postgres does not start. Its log is in ${join(files.data, 'log')}. ${lastFailure}`.trim(),
+  );
+};
+
+/** Ends the server and waits for it; one that does not run is fine. */
+export const stopServer = async (files: ClusterFiles, binaries: Binaries): Promise<void> => {
+  const found = readPidFile(files.data);
+  if (found === null || !isServerOf(found.pid, files.data)) return;
+  await pgCtl(files, binaries, ['stop', '-w', '-t', '30', '-m', 'fast']);
+};
+
+interface PidFile extends Postmaster {
+  readonly status: string;
+}
+
+const readPidFile = (data: string): PidFile | null => {
+  const path = join(data, 'postmaster.pid');
+  if (!existsSync(path)) return null;
+  try {
+    const lines = readFileSync(path, 'utf8').split('\n');
+    const pid = Number(lines[0]);
+    return Number.isInteger(pid) && pid > 0 ? { pid, port: Number(lines[3]), status: (lines[7] ?? '').trim() } : null;
+  } catch {
+    return null;
+  }
+};
+
+/** True while the process runs. One that ended and was not yet collected by its parent (a zombie) does not. */
+export const isAlive = (pid: number): boolean => exists(pid) && !isZombie(pid);
+
+const exists = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as { code?: string }).code === 'EPERM';
+  }
+};
+
+const isZombie = (pid: number): boolean => {
+  try {
+    // proc(5): the state stands after the name, which is in parentheses and may hold anything.
+    return /\) Z /u.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return false;
+  }
+};
+
+/** Where the system shows what a process works in, a pid that was given to another program is told from ours. */
+const isServerOf = (pid: number, data: string): boolean => {
+  if (!isAlive(pid)) return false;
+  const folder = workingFolder(pid);
+  return folder === null || folder === realpathSync(data);
+};
+
+const start = async (files: ClusterFiles, binaries: Binaries, port: number): Promise<string | null> => {
+  // `-l`: without it the server keeps our pipes and pg_ctl never returns.
+  const log = join(files.data, 'start.log');
+  return pgCtl(files, binaries, ['start', '-w', '-t', '60', '-l', log, '-o', `-p ${port}`]);
+};
+
+/** Null when it worked, else what it said. */
+const pgCtl = (files: ClusterFiles, binaries: Binaries, words: readonly string[]): Promise<string | null> =>
+  new Promise((resolve) => {
+    const options = {
+      cwd: files.data,
+      env: serverEnvironment(),
+      ...(files.user === null ? {} : { uid: files.user.uid, gid: files.user.gid }),
+    };
+    execFile(programOf(binaries, 'pg_ctl'), [...words, '-D', files.data], options, (error, stdout, stderr) => {
+      resolve(error === null ? null : `${stderr}${stdout}`.trim() || error.message);
+    });
+  });
+
+const freePort = (): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const probe = createServer();
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
