@@ -143,6 +143,7 @@ class FiringRun {
   private readonly view: HostView;
   private readonly settled: Gate[];
   private readonly logs: { kept: number; dropped: number }[];
+  private readonly calls: Map<string, number>[];
   private readonly args: string;
   private ride: Ride | null = null;
 
@@ -156,6 +157,7 @@ class FiringRun {
     this.entry = entry;
     this.view = firing.dialect.hostView(firing.hook, JSON.parse(firing.opening.input) as JsonObject, firing.hop);
     this.args = firing.dialect.args(firing.hook, this.view);
+    this.calls = firing.chain.map(() => new Map<string, number>());
     this.settled = firing.chain.map(() => gate());
     this.logs = firing.chain.map(() => ({ kept: 0, dropped: 0 }));
   }
@@ -289,12 +291,19 @@ class FiringRun {
   private async hostCall(call: GuestCall): Promise<CallAnswer> {
     const callId = this.tools.newId();
     if (call.member === 'log') return this.logLine(call, callId);
-    const refusal = checkCall(call.member, call.args, call.misfit) ?? this.unserved(call);
+    const accepted = this.accepted(call);
+    const refusal = checkCall(call.member, call.args, call.misfit, accepted.get(call.member)) ?? this.unserved(call);
     if (refusal !== null) {
       this.book.host(call.handlerIndex, this.hostEvent('host.refused', call, callId, { code: refusal.code }));
       return { kind: 'error', code: refusal.code, message: refusal.message };
     }
+    accepted.set(call.member, (accepted.get(call.member) ?? 0) + 1);
     return this.recordedCall(call, callId);
+  }
+
+  /** Calls that a handler run has had accepted, by member: the limits of MW-88 are counted here, not in the realm. */
+  private accepted({ handlerIndex }: GuestCall): Map<string, number> {
+    return this.calls[handlerIndex] ?? new Map<string, number>();
   }
 
   private unserved(call: GuestCall): { readonly code: string; readonly message: string } | null {

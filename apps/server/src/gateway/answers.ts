@@ -1,10 +1,9 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EventStore } from '#event-store';
 import { answerFromEvents, type Answer } from '#firing';
-import { EVENT_STORE, SEALING, STOPPING } from '#platform';
+import { EVENT_STORE, SEALING, STOPPING, TOKEN_KEY } from '#platform';
 import { invocationStream, type Json, type Sealed } from '#record';
 import type { Sealing } from '#sealing';
-import { TOKEN_KEY } from './gateway-tools.js';
 
 /** An answer rebuilt from the log, and whose key fired it. */
 export type FoundAnswer =

@@ -21,6 +21,7 @@ import {
   Problem,
   SANDBOX,
   SEALING,
+  TOKEN_KEY,
   type CommandMeta,
   type DoneCommand,
   type Role,
@@ -34,7 +35,7 @@ import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins
 import type { FiringOrder } from './firing-order.js';
 import { actorOf } from './actor.js';
 import { Answers } from './answers.js';
-import { HOST_CALLS, TOKEN_KEY } from './gateway-tools.js';
+import { HOST_CALLS } from './gateway-tools.js';
 import { currentTurn, inferTurn, type Turn } from './turns.js';
 
 /** What a firing is answered with: the answer, or that the chain still runs after the time the caller would wait. */
