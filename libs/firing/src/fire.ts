@@ -146,6 +146,7 @@ class FiringRun {
   private readonly calls: Map<string, number>[];
   private readonly args: string;
   private ride: Ride | null = null;
+  private asked = 0;
 
   constructor(
     private readonly firing: Firing,
@@ -167,6 +168,7 @@ class FiringRun {
     this.recordOpening();
     try {
       const decision = await this.decide();
+      this.recordNotAsked(decision);
       const closed = this.closed(decision, Math.round(performance.now() - startedAt));
       const positions = await this.book.close(closed, commands);
       return this.answer(decision, positions);
@@ -208,10 +210,18 @@ class FiringRun {
     return { ...decision, outcome: 'cancelled', value: null };
   }
 
+  /** After a cancel the rest of the chain is not asked; the record names each of them all the same. */
+  private recordNotAsked({ steps }: Decision<FiringLink, Json>): void {
+    for (const { link, index, input, verdict } of steps.slice(this.asked)) {
+      this.book.verdict(index, this.handlerEvent(link, index, input, { verdict, warnings: [], durationMs: 0 }));
+    }
+  }
+
   /** Asks one plugin: its result comes from the sandbox, which ran ahead, and is read and checked again here. */
   private readonly ask = async (link: FiringLink, value: Json, index: number): Promise<Said<Json>> => {
     const said = link.realm === null ? notLoaded(link.notLoaded) : await this.result(link, value, index);
     this.book.verdict(index, this.handlerEvent(link, index, value, said));
+    this.asked = index + 1;
     this.settled[index]?.open();
     return said;
   };

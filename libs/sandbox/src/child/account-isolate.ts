@@ -17,6 +17,8 @@ export interface LiveRealm {
   readonly context: ivm.Context;
   /** The realm's one function, see `bootstrap.ts`. */
   readonly enter: ivm.Reference<(...args: (string | number | boolean | null)[]) => string>;
+  /** What the guest program reported right after the plugin's code had run: from then on the handlers are fixed. */
+  readonly report: string;
 }
 
 export type Opened =
@@ -87,7 +89,13 @@ export class AccountIsolate {
       if (fault !== null) return fault;
     }
     script.release();
-    const realm = { context, enter };
+    let report: string;
+    try {
+      report = enter.applySync(undefined, [ENTER.report], { timeout: Math.max(1, Math.ceil(budgetMs)) });
+    } catch (error) {
+      return this.#reportFault(error, performance.now() - started, budgetMs);
+    }
+    const realm = { context, enter, report };
     if (keep === 'keep') this.#warm.set(source.id, realm);
     return { kind: 'opened', realm };
   }
@@ -139,6 +147,14 @@ export class AccountIsolate {
       line: line !== undefined && /^\d+$/.test(line) ? Number(line) : null,
       column: column !== undefined && /^\d+$/.test(column) ? Number(column) : null,
     };
+  }
+
+  /** Reading what was registered runs the plugin's code too, where it registered with getters. */
+  #reportFault(error: unknown, tookMs: number, budgetMs: number): Opened {
+    if (this.isolate.isDisposed) return crashed;
+    const timedOut = isTimeout(error, tookMs, budgetMs);
+    const message = timedOut ? 'Loading took too long.' : 'The guest program could not report.';
+    return { kind: 'failed', cause: timedOut ? 'timed_out' : 'crashed', message, line: null, column: null };
   }
 
   #boot(guest: string): ivm.Script {
