@@ -48,6 +48,8 @@ export interface PluginPatch {
   readonly isolation?: PluginSnapshot['isolation'];
   readonly timeouts?: PluginSnapshot['timeouts'];
   readonly permissions?: readonly string[];
+  /** What the code registers with the new configuration and permissions, where it was loaded again. */
+  readonly findings?: LoadFindings;
 }
 
 export type PluginCommand =
@@ -163,6 +165,7 @@ const change = (before: PluginSnapshot, patch: PluginPatch, decision: Decision):
     isolation: patch.isolation ?? before.isolation,
     timeouts: patch.timeouts ?? before.timeouts,
     permissions: patch.permissions === undefined ? before.permissions : sorted(patch.permissions),
+    findings: patch.findings ?? before.findings,
     revision: decision.revision,
   };
   return faulty(next, decision) ?? decided(before, settingSteps(before, next, decision));
@@ -265,7 +268,10 @@ const settingSteps = (before: PluginSnapshot, after: PluginSnapshot, decision: D
 };
 
 const settingEvents = (after: PluginSnapshot): readonly (readonly [EventType, readonly (keyof PluginSnapshot)[]])[] => [
-  ['plugin.configured', ['config', 'configDigest', 'configSchema', 'priority', 'failureMode', 'isolation', 'timeouts']],
+  [
+    'plugin.configured',
+    ['config', 'configDigest', 'configSchema', 'priority', 'failureMode', 'isolation', 'timeouts', 'findings'],
+  ],
   ['plugin.permissions_changed', ['permissions']],
   ['plugin.mode_changed', ['mode']],
   [after.enabled ? 'plugin.enabled' : 'plugin.disabled', ['enabled']],

@@ -58,8 +58,9 @@ export class FollowedPlugins extends ActivePlugins {
   }
 
   async at(account: string, position: bigint): Promise<ActiveSet> {
-    const current = this.accounts.get(account)?.current;
-    if (current !== undefined && current !== null && current.position <= position) return current;
+    // What is known may lag behind a position that another replica gave; the log does not.
+    const current = await this.accounts.get(account)?.refresh();
+    if (current !== undefined && current.position <= position) return current;
     const key = `${String(position)}/${account}`;
     const known = this.past.get(key);
     if (known !== undefined) return known;

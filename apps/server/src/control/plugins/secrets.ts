@@ -1,3 +1,4 @@
+import { escapePointer } from '#plugins';
 import type { Json, JsonObject } from '#record';
 
 /** Where the values of an account's secrets are; set by `PUT …/secrets/{name}`. */
@@ -30,6 +31,20 @@ export const secretNames = (config: Json): readonly string[] => {
   };
   visit(config);
   return [...names].sort();
+};
+
+/** JSON Pointers of a configuration's references to secrets. */
+export const secretPointers = (config: Json): readonly string[] => {
+  const pointers: string[] = [];
+  const visit = (value: Json, pointer: string): void => {
+    if (secretName(value) !== null) pointers.push(pointer);
+    else if (typeof value === 'object' && value !== null) {
+      for (const [key, item] of Object.entries<Json>(value as JsonObject))
+        visit(item, `${pointer}/${escapePointer(key)}`);
+    }
+  };
+  visit(config, '');
+  return pointers;
 };
 
 /** Puts the values in the place of their references. */

@@ -1,0 +1,118 @@
+import { Controller, Get, Inject } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { dialectOf } from '#dialects';
+import {
+  Account,
+  Allow,
+  CurrentCaller,
+  formatInstant,
+  Problem,
+  queryText,
+  readInstant,
+  StrictQuery,
+  type Caller,
+  type QueryOf,
+} from '#platform';
+import { chainFor, foldSet, pluginChangeTypes, timeoutOf } from '#plugins';
+import type { StoredEvent } from '#event-store';
+import { PluginLog } from './plugin-log.js';
+import { PluginViews, type PluginView } from './plugin-view.js';
+
+const fields = {
+  dialect: queryText('The family of hosts.', 40),
+  hook: queryText('The hook.', 200),
+  asOf: queryText('A position, or an RFC 3339 time; omitted: now.', 60),
+} as const;
+
+interface ChainView {
+  readonly dialect: string;
+  readonly hook: string;
+  /** What `asOf` meant: a position or a time; null = now. */
+  readonly asOf: string | null;
+  /** Last change that counts, a position; null when there was none. */
+  readonly position: string | null;
+  readonly plugins: readonly (PluginView & { readonly place: number; readonly timeoutMs: number })[];
+  readonly withoutHook: number;
+}
+
+type AsOf =
+  | { readonly kind: 'now' }
+  | { readonly kind: 'position'; readonly position: bigint }
+  | { readonly kind: 'time'; readonly time: string };
+
+@ApiTags('plugins')
+@Controller('v1/accounts/:account/chain')
+export class ChainInForceRoute {
+  constructor(
+    @Inject(PluginLog) private readonly log: PluginLog,
+    @Inject(PluginViews) private readonly views: PluginViews,
+  ) {}
+
+  @Get()
+  @Allow('admin', 'auditor')
+  @ApiOperation({ summary: 'The exact chain of a hook in force now, at a time, or at a position' })
+  @ApiOkResponse({ description: 'In the order it runs, each plugin with the revision it ran with.' })
+  async read(
+    @Account() account: string,
+    @CurrentCaller() caller: Caller,
+    @StrictQuery(fields) query: QueryOf<typeof fields>,
+  ): Promise<ChainView> {
+    const { dialect, hook } = knownHook(query.dialect, query.hook);
+    const asOf = readAsOf(query.asOf);
+    const events = await this.eventsUntil(account, asOf);
+    const { places, withoutHook } = chainFor(foldSet(events.map(({ event }) => event)), dialect.name, hook);
+    const plugins = await Promise.all(
+      places.map(async ({ plugin }, place) => ({
+        place,
+        timeoutMs: timeoutOf(plugin.timeouts, hook, dialect),
+        ...(await this.views.plugin(account, caller, plugin)),
+      })),
+    );
+    const last = events.at(-1)?.position;
+    return {
+      dialect: dialect.name,
+      hook,
+      asOf: asOfText(asOf),
+      position: last === undefined ? null : String(last),
+      plugins,
+      withoutHook,
+    };
+  }
+
+  private async eventsUntil(account: string, asOf: AsOf): Promise<readonly StoredEvent[]> {
+    const until = asOf.kind === 'position' ? asOf.position : undefined;
+    const events = await this.log.changes(account, pluginChangeTypes, until);
+    return asOf.kind === 'time' ? events.filter(({ event }) => event.recordedAt <= asOf.time) : events;
+  }
+}
+
+const knownHook = (dialectName: string | null, hook: string | null) => {
+  const missing = [...(dialectName === null ? ['dialect'] : []), ...(hook === null ? ['hook'] : [])].map((pointer) => ({
+    pointer,
+    reason: 'is missing',
+  }));
+  if (dialectName === null || hook === null) {
+    throw new Problem(400, 'bad_query', 'Name the dialect and the hook.', missing);
+  }
+  const dialect = dialectOf(dialectName);
+  if (dialect === undefined) throw new Problem(404, 'unknown_dialect', 'There is no such dialect.');
+  if (!dialect.entries.has(hook)) {
+    throw new Problem(404, 'unknown_hook', `The dialect ${dialectName} has no such hook.`);
+  }
+  return { dialect, hook };
+};
+
+const readAsOf = (text: string | null): AsOf => {
+  if (text === null) return { kind: 'now' };
+  if (/^\d{1,18}$/.test(text)) return { kind: 'position', position: BigInt(text) };
+  const instant = readInstant(text);
+  if ('time' in instant) return { kind: 'time', time: formatInstant(instant.time) };
+  throw new Problem(400, 'bad_query', 'The query parameters do not fit.', [
+    { pointer: 'asOf', reason: `must be a position, or ${instant.reason.replace(/^must be /, '')}` },
+  ]);
+};
+
+const asOfText = (asOf: AsOf): string | null => {
+  if (asOf.kind === 'now') return null;
+  return asOf.kind === 'time' ? asOf.time : String(asOf.position);
+};

@@ -1,0 +1,128 @@
+import { Body, Controller, Headers, Inject, Patch, Res } from '@nestjs/common';
+import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import {
+  AccountCommand,
+  AccountCommandHandler,
+  Allow,
+  Meta,
+  PathId,
+  type CommandMeta,
+  type DoneCommand,
+  type Role,
+} from '#platform';
+import { configDigest, type PluginHistory, type PluginPatch } from '#plugins';
+import type { PluginSnapshot } from '#record';
+import type { Envelope } from '#sealing';
+import { replayable } from '../../gateway/replayable.js';
+import { tagReply, type PluginAnswer } from './plugin-answer.js';
+import { checkConfig, PluginCommands } from './plugin-commands.js';
+import { ChangePluginBody } from './plugin-fields.js';
+import { pluginSchema } from './plugin-schemas.js';
+import { PluginViews, type PluginView } from './plugin-view.js';
+import { noPlugin } from './refusals.js';
+import { SourceLoader } from './source-loader.js';
+
+/** Changes a plugin's settings; what the body does not name stays. */
+export class ChangePlugin extends AccountCommand<PluginAnswer> {
+  override readonly allows: readonly Role[] = ['admin'];
+
+  constructor(
+    meta: CommandMeta,
+    readonly id: string,
+    readonly body: ChangePluginBody,
+    readonly ifMatch: string | undefined,
+  ) {
+    super(meta);
+  }
+}
+
+@CommandHandler(ChangePlugin)
+export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, PluginAnswer> {
+  constructor(
+    @Inject(PluginCommands) private readonly commands: PluginCommands,
+    @Inject(SourceLoader) private readonly loader: SourceLoader,
+  ) {
+    super();
+  }
+
+  protected override run(command: ChangePlugin): Promise<PluginAnswer> {
+    const { id, body, ifMatch } = command;
+    const terms = { status: 200, reason: body.reason, ifMatch };
+    return this.commands.decide(command, id, terms, async ({ current }: PluginHistory, envelope) => {
+      if (current === null) throw noPlugin(id);
+      return { kind: 'change', patch: await this.patch(command.meta.account, current, body, envelope) };
+    });
+  }
+
+  protected override replay(command: ChangePlugin, done: DoneCommand): Promise<PluginAnswer> {
+    return this.commands.replay(command.meta.account, done);
+  }
+
+  private async patch(
+    account: string,
+    current: PluginSnapshot,
+    body: ChangePluginBody,
+    envelope: Envelope,
+  ): Promise<PluginPatch> {
+    const { config, enabled, priority, failureMode, mode, isolation, timeouts, permissions } = body;
+    const digest = config === undefined ? current.configDigest : configDigest(config);
+    const settings: PluginPatch = {
+      ...given({ enabled, priority, failureMode, mode, isolation, timeouts, permissions }),
+      ...(config === undefined || digest === current.configDigest
+        ? {}
+        : { config: { sealed: envelope.seal(config), digest } }),
+    };
+    return { ...settings, ...(await this.registered(account, current, body, settings)) };
+  }
+
+  /** A source may look at its configuration and its members when it registers: it is loaded again with the new ones. */
+  private async registered(
+    account: string,
+    current: PluginSnapshot,
+    body: ChangePluginBody,
+    settings: PluginPatch,
+  ): Promise<Pick<PluginPatch, 'findings'>> {
+    const permissions = settings.permissions ?? current.permissions;
+    const samePermissions = [...new Set(permissions)].sort().join() === [...current.permissions].sort().join();
+    if (settings.config === undefined && samePermissions) return {};
+    const config = body.config ?? (await this.commands.open(account, current.config));
+    const schema = current.configSchema === null ? null : await this.commands.open(account, current.configSchema);
+    checkConfig(schema, config);
+    const compiled = await this.commands.compiledText(account, current);
+    return { findings: await this.loader.reload({ account, plugin: current, compiled, config, permissions }) };
+  }
+}
+
+/** The fields that were sent. */
+const given = <T extends object>(fields: T): { readonly [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    readonly [K in keyof T]?: Exclude<T[K], undefined>;
+  };
+
+@ApiTags('plugins')
+@Controller('v1/accounts/:account/plugins')
+export class ChangePluginRoute {
+  constructor(
+    @Inject(CommandBus) private readonly bus: CommandBus,
+    @Inject(PluginViews) private readonly views: PluginViews,
+  ) {}
+
+  @Patch(':plugin')
+  @Allow('admin')
+  @ApiOperation({ summary: 'Change settings of a plugin; what is already so writes nothing' })
+  @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
+  @ApiOkResponse({ description: 'The state in force from the next invocation.', schema: pluginSchema })
+  async change(
+    @Meta() meta: CommandMeta,
+    @PathId('plugin', 'The plugin.') id: string,
+    @Body() body: ChangePluginBody,
+    @Headers('if-match') ifMatch: string | undefined,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<PluginView> {
+    const { plugin } = await replayable(this.bus, new ChangePlugin(meta, id, body, ifMatch), reply);
+    tagReply(reply, plugin);
+    return this.views.plugin(meta.account, meta.caller, plugin);
+  }
+}

@@ -1,0 +1,103 @@
+import { Body, Controller, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
+import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { ApiCreatedResponse, ApiHeader, ApiOperation, ApiTags } from '@nestjs/swagger';
+import type { FastifyReply } from 'fastify';
+import {
+  AccountCommand,
+  AccountCommandHandler,
+  Allow,
+  Meta,
+  PathId,
+  type CommandMeta,
+  type DoneCommand,
+  type Role,
+} from '#platform';
+import { replayable } from '../../gateway/replayable.js';
+import { tagReply, type PluginAnswer } from './plugin-answer.js';
+import { PluginCommands, sealCode } from './plugin-commands.js';
+import { NewVersionBody, sourceOf } from './plugin-fields.js';
+import { pluginSchema } from './plugin-schemas.js';
+import { PluginViews, type PluginView } from './plugin-view.js';
+import { faultyPlugin } from './refusals.js';
+import { SourceLoader } from './source-loader.js';
+
+/** Gives a plugin new code; its settings and its place stay. */
+export class AddVersion extends AccountCommand<PluginAnswer> {
+  override readonly allows: readonly Role[] = ['admin'];
+
+  constructor(
+    meta: CommandMeta,
+    readonly id: string,
+    readonly body: NewVersionBody,
+    readonly ifMatch: string | undefined,
+  ) {
+    super(meta);
+  }
+}
+
+@CommandHandler(AddVersion)
+export class AddVersionHandler extends AccountCommandHandler<AddVersion, PluginAnswer> {
+  constructor(
+    @Inject(PluginCommands) private readonly commands: PluginCommands,
+    @Inject(SourceLoader) private readonly loader: SourceLoader,
+  ) {
+    super();
+  }
+
+  protected override async run(command: AddVersion): Promise<PluginAnswer> {
+    const { id, body, ifMatch } = command;
+    const { account } = command.meta;
+    const current = await this.commands.installed(account, id);
+    const given = sourceOf(body);
+    if (given.kind === 'faulty') throw faultyPlugin([given]);
+    await this.commands.judge(account, id, given.source);
+    const loaded = await this.loader.load({
+      account,
+      id,
+      version: body.version,
+      dialect: current.dialect,
+      language: body.language ?? current.code.language,
+      source: given.source,
+      config: await this.commands.open(account, current.config),
+      permissions: body.permissions ?? null,
+    });
+    return this.commands.decide(command, id, { status: 201, reason: body.reason, ifMatch }, (_, envelope) => ({
+      kind: 'version',
+      version: body.version,
+      code: sealCode(loaded, envelope),
+      findings: loaded.findings,
+      permissions: body.permissions ?? null,
+    }));
+  }
+
+  protected override replay(command: AddVersion, done: DoneCommand): Promise<PluginAnswer> {
+    return this.commands.replay(command.meta.account, done);
+  }
+}
+
+@ApiTags('plugins')
+@Controller('v1/accounts/:account/plugins')
+export class AddVersionRoute {
+  constructor(
+    @Inject(CommandBus) private readonly bus: CommandBus,
+    @Inject(PluginViews) private readonly views: PluginViews,
+  ) {}
+
+  @Post(':plugin/versions')
+  @HttpCode(201)
+  @Allow('admin')
+  @ApiOperation({ summary: 'Give a plugin new code, in force from the next invocation' })
+  @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
+  @ApiCreatedResponse({ description: 'The new revision.', schema: pluginSchema })
+  async add(
+    @Meta() meta: CommandMeta,
+    @PathId('plugin', 'The plugin.') id: string,
+    @Body() body: NewVersionBody,
+    @Headers('if-match') ifMatch: string | undefined,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ): Promise<PluginView> {
+    const { plugin } = await replayable(this.bus, new AddVersion(meta, id, body, ifMatch), reply);
+    tagReply(reply, plugin);
+    return this.views.plugin(meta.account, meta.caller, plugin);
+  }
+}

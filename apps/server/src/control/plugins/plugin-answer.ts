@@ -1,0 +1,20 @@
+import type { FastifyReply } from 'fastify';
+import { etagOf } from '#platform';
+import type { PluginSnapshot } from '#record';
+
+/** What a command on one plugin leaves: the state in force. */
+export interface PluginAnswer {
+  readonly plugin: PluginSnapshot;
+}
+
+/** A revision's entity tag: revisions never come back, so neither does a tag. */
+export const pluginEtag = (plugin: Pick<PluginSnapshot, 'revision'>): string => etagOf(plugin.revision);
+
+/** Sets the headers that go with a plugin's state. */
+export const tagReply = (reply: FastifyReply, plugin: Pick<PluginSnapshot, 'revision'>): void => {
+  reply.header('etag', pluginEtag(plugin));
+};
+
+/** Path of a plugin, for `Location`. */
+export const pluginPath = (account: string, id: string): string =>
+  `/v1/accounts/${encodeURIComponent(account)}/plugins/${encodeURIComponent(id)}`;

@@ -1,0 +1,197 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { actorOf, Problem, requireMatch, SEALING, type AccountCommand, type DoneCommand } from '#platform';
+import {
+  configDigest,
+  configFaults,
+  decide,
+  judgeInstall,
+  sourceDigest,
+  sourceJson,
+  type PluginCommand,
+  type PluginFault,
+  type PluginHistory,
+  type PluginSource,
+  type PluginState,
+} from '#plugins';
+import { pluginStream, type Json, type PluginSnapshot, type Sealed, type StoredCode } from '#record';
+import type { Envelope, Sealing } from '#sealing';
+import { AccountDirectory } from '../accounts/account-directory.js';
+import { AccountRules } from '../accounts/account-rules.js';
+import { pluginEtag, type PluginAnswer } from './plugin-answer.js';
+import { sourceOf, type InstallPluginBody } from './plugin-fields.js';
+import { PluginLog, type Change } from './plugin-log.js';
+import { factsOf } from './plugin-rules.js';
+import { faultyPlugin, noPlugin, problemOfRefusal } from './refusals.js';
+import { secretPointers } from './secrets.js';
+import { SourceLoader, type LoadedSource } from './source-loader.js';
+
+/** A plugin that was loaded and checked, before anything of it is sealed. */
+export interface PreparedPlugin {
+  readonly body: InstallPluginBody;
+  readonly loaded: LoadedSource;
+}
+
+/** How a command on one plugin is answered, why it was sent, and on which revision it insists. */
+interface Terms {
+  readonly status: number;
+  readonly reason: string | null | undefined;
+  readonly ifMatch?: string | undefined;
+}
+
+/** What a command asks of a plugin, given what is there; sealed values go through the append's envelope. */
+type Ask = (history: PluginHistory, envelope: Envelope) => PluginCommand | Promise<PluginCommand>;
+
+/** What the commands on plugins share: checks at the edge, one decision per write, and the answer from the events. */
+@Injectable()
+export class PluginCommands {
+  constructor(
+    @Inject(PluginLog) private readonly log: PluginLog,
+    @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(SourceLoader) private readonly loader: SourceLoader,
+    @Inject(AccountRules) private readonly rules: AccountRules,
+    @Inject(AccountDirectory) private readonly directory: AccountDirectory,
+  ) {}
+
+  /** Refuses early what the decider would refuse after the work of loading. */
+  async requireAbsent(account: string, id: string): Promise<void> {
+    const { history } = await this.log.plugin(account, id);
+    if (history.current !== null) throw problemOfRefusal({ kind: 'refused', refusal: 'exists' }, id);
+  }
+
+  /** The plugin that is installed; 404 when none is. */
+  async installed(account: string, id: string): Promise<PluginSnapshot> {
+    const { history } = await this.log.plugin(account, id);
+    if (history.current === null) throw noPlugin(id);
+    return history.current;
+  }
+
+  /** Loads and checks what a body brings; nothing is stored. Throws 422 with pointers into the body. */
+  async prepare(account: string, body: InstallPluginBody): Promise<PreparedPlugin> {
+    const given = sourceOf(body);
+    if (given.kind === 'faulty') throw faultyPlugin([given]);
+    await this.judge(account, body.id, given.source);
+    checkConfig(body.configSchema ?? null, body.config ?? {});
+    const loaded = await this.loader.load({
+      account,
+      id: body.id,
+      version: body.version ?? defaultVersion,
+      dialect: body.dialect,
+      language: body.language ?? 'javascript',
+      source: given.source,
+      config: body.config ?? {},
+      permissions: body.permissions ?? null,
+    });
+    return { body, loaded };
+  }
+
+  /** Refuses what the account's policy does not let in: judged before every install, version and rollback. A text is a digest. */
+  async judge(account: string, pluginId: string, source: PluginSource | string): Promise<void> {
+    const digest = typeof source === 'string' ? source : sourceDigest(source);
+    // A policy that another replica was told a moment ago counts already.
+    await this.directory.catchUp();
+    const verdict = judgeInstall(this.rules.settings(account).installPolicy, { pluginId, sourceDigest: digest });
+    if (verdict.kind === 'refused') throw new Problem(422, 'refused_by_policy', `Not done: ${verdict.reason}.`);
+  }
+
+  /** The state that an install begins with. */
+  seal({ body, loaded }: PreparedPlugin, envelope: Envelope): PluginState {
+    const config = body.config ?? {};
+    return {
+      id: body.id,
+      name: body.name ?? body.id,
+      dialect: body.dialect,
+      version: body.version ?? defaultVersion,
+      enabled: body.enabled ?? true,
+      priority: body.priority ?? null,
+      failureMode: body.failureMode ?? 'open',
+      mode: body.mode ?? 'enforce',
+      isolation: body.isolation ?? 'warm',
+      timeouts: body.timeouts ?? {},
+      permissions: [...new Set(body.permissions ?? loaded.findings.requestedPermissions)].sort(),
+      config: envelope.seal(config),
+      configDigest: configDigest(config),
+      configSchema: schemaOf(body, envelope),
+      code: sealCode(loaded, envelope),
+      findings: loaded.findings,
+    };
+  }
+
+  /** Decides on one plugin and writes it; `If-Match` is checked on the very state that is decided on. */
+  decide(command: AccountCommand<PluginAnswer>, id: string, terms: Terms, ask: Ask): Promise<PluginAnswer> {
+    const { account } = command.meta;
+    return this.log.commit(command, async (): Promise<Change<PluginAnswer>> => {
+      const { history, version } = await this.log.plugin(account, id);
+      if (history.current !== null) requireMatch(terms.ifMatch, pluginEtag(history.current));
+      else if (terms.ifMatch !== undefined) throw noPlugin(id);
+      const envelope = await this.sealing.envelope(account, { kind: 'account' });
+      const decision = decide(await ask(history, envelope), history, {
+        actor: actorOf(command.meta.caller),
+        reason: sealReason(terms.reason, envelope),
+        factsOf,
+      });
+      if (decision.kind === 'refused') throw problemOfRefusal(decision, id);
+      // An uninstall leaves nothing: its answer is what was there.
+      const plugin = decision.after ?? history.current;
+      if (plugin === null) throw noPlugin(id);
+      const { events } = decision;
+      const stream = pluginStream(id);
+      return {
+        writes: events.length === 0 ? [] : [{ stream, expectedVersion: version, events }],
+        blobs: events.length === 0 ? [] : envelope.blobs(),
+        kept: { stream, status: terms.status, note: { id, revision: plugin.revision } },
+        answer: { plugin },
+      };
+    });
+  }
+
+  /** The answer of a command that was done before: a revision is one state for ever. */
+  async replay(account: string, { result }: DoneCommand): Promise<PluginAnswer> {
+    const { id, revision } = result.note ?? {};
+    const { history } = await this.log.plugin(account, String(id));
+    const plugin = history.revisions.get(Number(revision));
+    if (plugin === undefined) throw new Error(`${result.stream} has no revision ${String(revision)}`);
+    return { plugin };
+  }
+
+  /** The compiled text of what is installed. */
+  async compiledText(account: string, plugin: PluginSnapshot): Promise<string> {
+    const text = await this.open(account, plugin.code.compiled);
+    if (typeof text === 'string') return text;
+    throw new Error(`the compiled code of ${pluginStream(plugin.id)} is not text`);
+  }
+
+  /** What is under a seal that only erasure takes away; 409 once it did. */
+  async open(account: string, sealed: Sealed): Promise<Json> {
+    const opened = await this.sealing.open(account, sealed);
+    if (opened.kind === 'open') return opened.value;
+    throw new Problem(409, 'erased', "The plugin's code or configuration was erased. Install it again.");
+  }
+}
+
+const schemaOf = ({ configSchema }: InstallPluginBody, envelope: Envelope) =>
+  configSchema === undefined || configSchema === null ? null : envelope.seal(configSchema);
+
+const defaultVersion = '0.0.0';
+
+/** A reason as the events keep it. */
+export const sealReason = (reason: string | null | undefined, envelope: Envelope) =>
+  reason === undefined || reason === null || reason === '' ? null : envelope.seal(reason);
+
+/** A version's code as the events keep it. */
+export const sealCode = (loaded: LoadedSource, envelope: Envelope): StoredCode => ({
+  language: loaded.language,
+  source: envelope.seal(sourceJson(loaded.source)),
+  sourceDigest: loaded.sourceDigest,
+  compiled: envelope.seal(loaded.compiled),
+  compiledDigest: loaded.compiledDigest,
+  compiler: loaded.compiler,
+});
+
+/** Checks a configuration by its schema. What a secret stands for is not known here and fits anywhere. */
+export const checkConfig = (schema: Json, config: Json): void => {
+  const secrets = secretPointers(config).map((pointer) => `/config${pointer}`);
+  const isSecret = ({ pointer }: PluginFault): boolean =>
+    secrets.some((secret) => pointer === secret || pointer.startsWith(`${secret}/`));
+  const faults = configFaults(schema, config).filter((fault) => !isSecret(fault));
+  if (faults.length > 0) throw faultyPlugin(faults);
+};

@@ -1,0 +1,193 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { compile, derivePermissions, type Dialect, type LoadReport } from '#dialects';
+import { Problem, SANDBOX, type FieldFault } from '#platform';
+import { maxSourceBytes, sourceBytes, sourceDigest, type PluginSource } from '#plugins';
+import { digestOf, type Json, type LoadFindings, type PluginSnapshot } from '#record';
+import type { LoadOutcome, Sandbox } from '#sandbox';
+import { knownDialect } from './plugin-rules.js';
+import { fileNameOf } from './realms.js';
+import { faultyPlugin } from './refusals.js';
+import { resolveSecrets, SecretValues } from './secrets.js';
+
+/** Longest time that a source may take to be evaluated, ms. */
+const loadBudgetMs = 5000;
+
+/** A source that was compiled and evaluated once. */
+export interface LoadedSource {
+  readonly source: PluginSource;
+  readonly sourceDigest: string;
+  readonly language: PluginSnapshot['code']['language'];
+  readonly compiled: string;
+  readonly compiledDigest: string;
+  readonly compiler: string | null;
+  readonly findings: LoadFindings;
+}
+
+/** What is loaded, and with what it runs. */
+export interface LoadOrder {
+  readonly account: string;
+  readonly id: string;
+  readonly version: string;
+  readonly dialect: PluginSnapshot['dialect'];
+  readonly language: PluginSnapshot['code']['language'];
+  readonly source: PluginSource;
+  readonly config: Json;
+  /** Null grants what the source asks for. */
+  readonly permissions: readonly string[] | null;
+}
+
+/** Compiled code that is evaluated again, with another configuration or other permissions. */
+export interface ReloadOrder {
+  readonly account: string;
+  readonly plugin: PluginSnapshot;
+  readonly compiled: string;
+  readonly config: Json;
+  readonly permissions: readonly string[];
+}
+
+/** Compiles sources and evaluates them once in the sandbox, before anything of them is stored. */
+@Injectable()
+export class SourceLoader {
+  constructor(
+    @Inject(SANDBOX) private readonly sandbox: Sandbox,
+    @Inject(SecretValues) private readonly secrets: SecretValues,
+  ) {}
+
+  /** Throws 422, with line and column, for a source that does not parse, throws or hangs at load, or registers nothing. */
+  async load(order: LoadOrder): Promise<LoadedSource> {
+    if (sourceBytes(order.source) > maxSourceBytes) {
+      throw faultyPlugin([
+        { pointer: pointerOf(order.source), reason: `must be at most ${String(maxSourceBytes)} bytes` },
+      ]);
+    }
+    const dialect = knownDialect(order.dialect);
+    const compiled = await compile(order.source, order.language);
+    if (compiled.kind === 'failed') throw badSource('does_not_parse', order.source, compiled);
+    const requested = derivePermissions(compiled.code);
+    const report = await this.evaluate(dialect, {
+      ...order,
+      code: compiled.code,
+      permissions: order.permissions ?? requested,
+      pointer: pointerOf(order.source),
+    });
+    return {
+      source: order.source,
+      sourceDigest: sourceDigest(order.source),
+      language: order.language,
+      compiled: compiled.code,
+      compiledDigest: digestOf(compiled.code),
+      compiler: compiled.compiler,
+      findings: { ...report, requestedPermissions: [...requested].sort() },
+    };
+  }
+
+  /** What installed code registers with another configuration or other permissions. Throws 422 as `load` does. */
+  async reload({ account, plugin, compiled, config, permissions }: ReloadOrder): Promise<LoadFindings> {
+    const report = await this.evaluate(knownDialect(plugin.dialect), {
+      account,
+      id: plugin.id,
+      version: plugin.version,
+      code: compiled,
+      config,
+      permissions,
+      pointer: '/config',
+    });
+    return { ...report, requestedPermissions: plugin.findings.requestedPermissions };
+  }
+
+  private async evaluate(dialect: Dialect, evaluation: Evaluation): Promise<LoadReport> {
+    const { account, id, code, permissions, pointer } = evaluation;
+    const config = await this.configFor(account, evaluation.config);
+    const setup = dialect.setup({ permissions, config });
+    const realm = {
+      account,
+      pluginId: id,
+      digest: digestOf(`load\n${code}\n${setup}`),
+      code,
+      fileName: fileNameOf(evaluation),
+      guest: dialect.guest,
+      setup,
+      isolation: 'fresh',
+    } as const;
+    const outcome = await this.sandbox.load(realm, loadBudgetMs);
+    if (outcome.kind === 'failed') throw failedLoad(outcome, pointer);
+    const report = dialect.readReport(outcome.report);
+    if (report.hooks.length === 0 && !report.warnings.some(({ code: warning }) => warning === 'unknown_hook')) {
+      throw registersNothing(report, pointer);
+    }
+    return report;
+  }
+
+  private async configFor(account: string, config: Json): Promise<Json> {
+    const resolved = await resolveSecrets(config, (name) => this.secrets.read(account, name));
+    if (resolved.kind === 'resolved') return resolved.config;
+    throw faultyPlugin([
+      { pointer: '/config', reason: `refers to secrets that are not set: ${resolved.names.join(', ')}` },
+    ]);
+  }
+}
+
+interface Evaluation {
+  readonly account: string;
+  readonly id: string;
+  readonly version: string;
+  readonly code: string;
+  readonly config: Json;
+  readonly permissions: readonly string[];
+  readonly pointer: string;
+}
+
+const pointerOf = (source: PluginSource): string => ('source' in source ? '/source' : '/files');
+
+/** A fault with its place in the source. */
+interface SourceFault extends FieldFault {
+  readonly line: number | null;
+  readonly column: number | null;
+}
+
+interface Place {
+  readonly message: string;
+  readonly line: number | null;
+  readonly column: number | null;
+  readonly file?: string | null;
+}
+
+const badSource = (code: string, source: PluginSource, place: Place): Problem =>
+  sourceProblem(code, 'does not parse', pointerOf(source), place);
+
+const failedLoad = (outcome: Extract<LoadOutcome, { kind: 'failed' }>, pointer: string): Problem => {
+  switch (outcome.cause) {
+    case 'syntax':
+      return sourceProblem('does_not_parse', 'does not parse', pointer, outcome);
+    case 'threw':
+      return sourceProblem('throws_at_load', 'throws at load', pointer, outcome);
+    case 'timed_out':
+      return sourceProblem('hangs_at_load', `is not loaded after ${String(loadBudgetMs)} ms`, pointer, outcome);
+    case 'crashed':
+      return sourceProblem('crashes_at_load', 'ends the sandbox at load', pointer, outcome);
+  }
+};
+
+const sourceProblem = (
+  code: string,
+  words: string,
+  pointer: string,
+  { message, line, column, file }: Place,
+): Problem => {
+  const place = line === null ? '' : ` at line ${String(line)}${column === null ? '' : `, column ${String(column)}`}`;
+  const within = file === undefined || file === null ? '' : ` in ${file}`;
+  const fault: SourceFault = {
+    pointer,
+    reason: `${words}${place}${within}${message === '' ? '' : `: ${message}`}`,
+    line,
+    column,
+  };
+  return new Problem(422, code, `The source ${words}${place}. Nothing was stored.`, [fault]);
+};
+
+const registersNothing = ({ warnings }: LoadReport, pointer: string): Problem => {
+  const found = warnings.map(({ code, detail }) => (detail === undefined ? code : `${code}: ${detail}`));
+  return new Problem(422, 'registers_nothing', 'The source registers no hook. Nothing was stored.', [
+    { pointer, reason: ['registers no hook', ...found].join('; ') },
+  ]);
+};
