@@ -106,7 +106,9 @@ const fixtures: readonly Fixture[] = [
   { path: 'apps/server/src/dev.spec.ts', text: uses('a-dev-tool'), breaks: [] },
   // The rest.
   { path: 'migrations/m2.ts', text: uses('#record'), breaks: ['migrations-stand-alone'] },
-  { path: 'examples/plugins/reader/index.ts', text: uses('./part.js'), breaks: ['plugins-import-nothing'] },
+  { path: 'examples/plugins/reader/index.ts', text: uses('./part.js'), breaks: [] },
+  { path: 'examples/plugins/writer/index.ts', text: uses('../reader/part.js'), breaks: ['plugins-stand-alone'] },
+  { path: 'examples/plugins/asker/index.ts', text: uses('node:fs'), breaks: ['plugins-stand-alone'] },
   { path: 'examples/plugins/reader/part.ts', text: 'export const thing = 1;\n', breaks: [] },
   { path: 'apps/server/src/leans-on-a-spec.ts', text: uses('./leaf.spec.js'), breaks: ['specs-are-leaves'] },
   { path: 'apps/server/src/leaf.spec.ts', text: 'export const thing = 1;\n', breaks: [] },
@@ -127,6 +129,16 @@ const fixtures: readonly Fixture[] = [
     text: `import { thing } from './round.js';\nexport const other = () => thing;\n`,
     breaks: [],
   },
+  {
+    path: 'apps/server/src/one-type.ts',
+    text: `import type { Other } from './other-type.js';\nexport type Thing = Other | null;\n`,
+    breaks: [],
+  },
+  {
+    path: 'apps/server/src/other-type.ts',
+    text: `import type { Thing } from './one-type.js';\nexport type Other = Thing[];\n`,
+    breaks: [],
+  },
   { path: 'apps/server/src/nowhere.ts', text: uses('#nowhere'), breaks: ['everything-resolves'] },
   {
     path: 'apps/server/src/built.ts',
@@ -145,7 +157,7 @@ const put = (path: string, text: string): void => {
 
 beforeAll(() => {
   tree = mkdtempSync(join(tmpdir(), 'hookledger-import-rules-'));
-  const imports = libs.map((lib) => [
+  const imports = libs.map((lib): [string, object] => [
     `#${lib}`,
     { 'hookledger-source': `./libs/${lib}/src/index.ts`, default: `./dist/libs/${lib}/src/index.js` },
   ]);
