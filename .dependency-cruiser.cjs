@@ -12,6 +12,7 @@ const mayImport = {
   dialects: ['hooks', 'record'],
   'event-store': ['record'],
   proof: ['record'],
+  lifecycles: ['record'],
   sealing: ['record', 'event-store'],
   plugins: ['record', 'event-store'],
   approvals: ['record', 'event-store'],
@@ -93,7 +94,7 @@ const rules = [
   {
     name: 'pure-libs-do-no-io',
     comment: 'These decide; they read no file, open no socket, start no process.',
-    from: { path: '^libs/(?:hooks|record|dialects|plugins|proof|approvals)/src/', pathNot: spec },
+    from: { path: '^libs/(?:hooks|record|dialects|plugins|proof|approvals|lifecycles)/src/', pathNot: spec },
     // `vm` has the one clock that ends a regular expression; it is no boundary and holds nothing of a plugin's.
     to: { dependencyTypes: ['core'], pathNot: '^(?:node:)?(?:crypto|util|buffer|vm)$' },
   },
