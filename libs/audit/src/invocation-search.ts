@@ -1,6 +1,7 @@
 import type { Row, Sql } from '#event-store';
 import { columnText, indexedText } from './columns.js';
 import type { TableName } from './projection.js';
+import { textCondition, type TextMatch } from './text-search.js';
 
 /** What a search asks for (api.md, Reading the record). Everything given must hold. */
 export interface InvocationQuery {
@@ -25,8 +26,7 @@ export interface InvocationQuery {
   readonly effect?: 'applied' | 'not_applied' | 'different' | 'unknown';
   /** These must hold of one and the same handler run. */
   readonly handler?: HandlerFilter;
-  /** Only these, by the position of `invocation.opened`: what a text search found. */
-  readonly positions?: readonly string[];
+  readonly text?: TextMatch;
   readonly from?: Date;
   readonly to?: Date;
   readonly clock: Clock;
@@ -156,7 +156,7 @@ const conditions = (query: InvocationQuery, table: TableName, bind: Bind): strin
     const actor = bind(indexedText(query.actor));
     where.push(`(i.actor_id = ${actor} or i.on_behalf_of = ${actor})`);
   }
-  if (query.positions !== undefined) where.push(`i.position = any(${bind(query.positions)}::bigint[])`);
+  if (query.text !== undefined) where.push(textCondition(query.text, bind));
   if (query.handler !== undefined) where.push(handlerExists(query.handler, table, bind));
   return where;
 };

@@ -136,7 +136,7 @@ export interface UsageQuery {
   readonly toDay?: string;
   readonly groupBy: readonly UsageGroup[];
   readonly limit: number;
-  readonly offsetKey?: readonly string[];
+  readonly after?: readonly string[];
 }
 
 /** Metered runs of one group. */
@@ -155,7 +155,7 @@ const groupColumns: { readonly [by in UsageGroup]: string } = {
   hook: 'hook',
 };
 
-/** Sums of metered runs, in the order of the groups' names, after `offsetKey`. */
+/** Sums of metered runs, in the order of the groups' names, after `after`. */
 export const usageItems = async (
   sql: Sql,
   table: (name: string) => string,
@@ -170,8 +170,8 @@ export const usageItems = async (
   if (query.fromDay !== undefined) where.push(`day >= ${bind(query.fromDay)}::date`);
   if (query.toDay !== undefined) where.push(`day < ${bind(query.toDay)}::date`);
   const by = query.groupBy.map((group) => `${groupColumns[group]} collate "C"`);
-  if (query.offsetKey !== undefined && by.length > 0) {
-    where.push(`(${by.join(', ')}) > (${query.offsetKey.map((key) => `${bind(key)}::text`).join(', ')})`);
+  if (query.after !== undefined && by.length > 0) {
+    where.push(`(${by.join(', ')}) > (${query.after.map((key) => `${bind(key)}::text`).join(', ')})`);
   }
   const grouped = by.length === 0 ? '' : `group by ${by.join(', ')} order by ${by.join(', ')}`;
   const rows = await sql.query(

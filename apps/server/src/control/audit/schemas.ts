@@ -1,0 +1,235 @@
+import type { ApiBodyOptions } from '@nestjs/swagger';
+
+export type Schema = NonNullable<Extract<ApiBodyOptions, { schema: unknown }>['schema']>;
+
+const text: Schema = { type: 'string' };
+const maybeText: Schema = { type: 'string', nullable: true };
+const number: Schema = { type: 'number' };
+const maybeNumber: Schema = { type: 'number', nullable: true };
+const flag: Schema = { type: 'boolean' };
+const instant: Schema = { type: 'string', format: 'date-time' };
+const maybeInstant: Schema = { type: 'string', format: 'date-time', nullable: true };
+const word = (...words: string[]): Schema => ({ type: 'string', enum: words });
+const list = (items: Schema): Schema => ({ type: 'array', items });
+const object = (properties: Record<string, Schema>): Schema => ({ type: 'object', properties });
+const maybe = (schema: Schema): Schema => ({ ...schema, nullable: true });
+
+/** A text or value that somebody wrote. */
+const content: Schema = {
+  nullable: true,
+  description:
+    'The content; `{ "hidden": true, "size": n }` without `content: full`; `{ "erased": true, "size": n }` after erasure.',
+};
+
+const positions = object({ first: text, last: text });
+
+const page = (items: Schema, more: Record<string, Schema> = {}): Schema =>
+  object({
+    ...more,
+    items: list(items),
+    nextCursor: maybeText,
+    completeUpTo: { ...maybeText, description: 'Position up to which the answer is complete.' },
+    from: { ...maybeInstant, description: 'The lower bound as it was understood.' },
+    to: { ...maybeInstant, description: 'The upper bound as it was understood; it no longer counts.' },
+  });
+
+const actor = maybe(object({ kind: word('key', 'operator', 'system', 'plugin'), id: text, onBehalfOf: maybeText }));
+const effectWord = word('applied', 'not_applied', 'different', 'unknown');
+const state = word('open', 'closed', 'lost');
+
+const head: Record<string, Schema> = {
+  invocationId: text,
+  dialect: text,
+  hook: text,
+  turnId: maybeText,
+  turnInferred: flag,
+  sessionId: maybeText,
+  agentId: maybeText,
+  operationId: maybeText,
+  correlationId: maybeText,
+  root: maybeText,
+  cause: { ...maybeText, description: 'The invocation that this one descends from.' },
+  lineage: { ...maybeText, description: 'The same, when the descent went through a model turn.' },
+  hop: number,
+  target: maybeText,
+  hostSession: maybeText,
+  actor,
+  state,
+  outcome: { ...word('passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held'), nullable: true },
+  attempt: number,
+  previousInvocationId: maybeText,
+  metered: flag,
+  occurredAt: instant,
+  recordedAt: instant,
+  closedAt: maybeInstant,
+  durationMs: maybeNumber,
+  positions,
+};
+
+const handlerHead: Record<string, Schema> = {
+  pluginId: text,
+  pluginVersion: maybeText,
+  revision: maybeNumber,
+  mode: maybeText,
+  outcome: text,
+  cause: maybeText,
+  wouldHave: maybeText,
+  reasonCode: maybeText,
+  durationMs: maybeNumber,
+};
+
+const summary = object({
+  ...head,
+  cancellation: maybe(object({ pluginId: maybeText, code: maybeText })),
+  effect: effectWord,
+  effectAt: maybeInstant,
+  handlers: list(object({ ...handlerHead, warnings: list(object({ code: text })) })),
+});
+
+const hostCall = object({
+  callId: text,
+  member: text,
+  args: content,
+  state: word('asked', 'answered', 'failed', 'refused'),
+  result: content,
+  code: maybeText,
+  position: text,
+  recordedAt: instant,
+});
+
+const operation = object({
+  operationId: text,
+  pair: text,
+  state: word('joined', 'cancelled', 'not_applied', 'no_after', 'no_before'),
+  before: list(summary),
+  after: list(summary),
+});
+
+const detailProperties: Record<string, Schema> = {
+  ...head,
+  dataSubject: content,
+  halted: maybeText,
+  chainOf: maybeText,
+  chain: list(
+    object({
+      pluginId: text,
+      version: text,
+      revision: number,
+      mode: text,
+      failureMode: text,
+      priority: maybeNumber,
+      configDigest: text,
+    }),
+  ),
+  withoutHook: number,
+  cancellation: maybe(object({ pluginId: maybeText, reason: content, code: maybeText })),
+  context: content,
+  value: content,
+  handlers: list(
+    object({
+      place: number,
+      ...handlerHead,
+      failureMode: maybeText,
+      configDigest: maybeText,
+      before: content,
+      after: content,
+      changed: list(text),
+      reason: content,
+      budgetMs: maybeNumber,
+      warnings: list(object({ code: text, detail: content })),
+      hostCalls: list(hostCall),
+      recordedAt: instant,
+      position: text,
+    }),
+  ),
+  effect: object({ state: effectWord, digest: content, occurredAt: maybeInstant, recordedAt: maybeInstant }),
+};
+
+export const invocationsSchema = page(summary);
+
+export const invocationSchema = object({ ...detailProperties, operations: list(operation), completeUpTo: maybeText });
+
+const turn = object({
+  turnId: text,
+  sessionId: maybeText,
+  turnInferred: flag,
+  agentId: maybeText,
+  invocations: number,
+  outcomes: { type: 'object', additionalProperties: { type: 'number' } },
+  lost: number,
+  undecided: number,
+  firstOccurredAt: instant,
+  lastOccurredAt: instant,
+  firstRecordedAt: instant,
+  lastRecordedAt: instant,
+  positions,
+});
+
+export const turnSchema = page(object(detailProperties), { turnId: text, sessions: list(turn) });
+
+export const sessionTurnsSchema = page(turn, {
+  sessionId: text,
+  session: object({
+    turns: number,
+    inferredTurns: number,
+    invocations: number,
+    firstRecordedAt: maybeInstant,
+    lastRecordedAt: maybeInstant,
+  }),
+});
+
+export const timelineSchema = page(
+  object({
+    kind: word('turn', 'clear', 'injection', 'cron'),
+    position: text,
+    turn,
+    type: text,
+    stream: text,
+    occurredAt: instant,
+    recordedAt: instant,
+  }),
+  { sessionId: text },
+);
+
+export const lineageSchema = page(
+  object({
+    invocation: summary,
+    parent: maybeText,
+    by: { ...word('host-call', 'model-turn'), nullable: true },
+    hostCalls: list(
+      object({ callId: text, pluginId: maybeText, member: text, state: text, code: maybeText, position: text }),
+    ),
+  }),
+  { root: text },
+);
+
+export const operationsSchema = object({ operationId: text, items: list(operation), completeUpTo: maybeText });
+
+export const orphansSchema = page(operation);
+
+const counts: Schema = { type: 'object', additionalProperties: { type: 'number' } };
+
+export const usageSchema = page(
+  object({
+    day: text,
+    pluginId: text,
+    pluginVersion: text,
+    dialect: text,
+    hook: text,
+    runs: number,
+    outcomes: counts,
+    durationMs: number,
+  }),
+  { groupBy: list(text) },
+);
+
+const event: Schema = {
+  type: 'object',
+  description: 'The event as it is stored, and its position; see `GET /v1/event-schemas`.',
+  properties: { position: text, id: text, type: text, recordedAt: instant, occurredAt: instant },
+  additionalProperties: true,
+};
+
+export const eventsSchema = page(event);
+
+export const openedSchema = object({ values: list(content) });
