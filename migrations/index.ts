@@ -1,1 +1,22 @@
-export {};
+import type { MigrationInterface } from 'typeorm';
+import { CreateLog1764500000000 } from './1764500000000-log.js';
+import { CreateAppend1764500000001 } from './1764500000001-append.js';
+import { CreateAccounts1764500000020 } from './1764500000020-accounts.js';
+import type { MigrateOptions } from './migrate.js';
+import { migrateWith } from './migrate.js';
+
+/** Every migration, oldest first, listed by hand: the compiler finds them and none runs by accident. */
+export const migrations: readonly (new () => MigrationInterface)[] = [
+  CreateLog1764500000000,
+  CreateAppend1764500000001,
+  CreateAccounts1764500000020,
+];
+
+/**
+ * Brings the database to this program's tables. Any number of replicas may start on an empty database at once: they
+ * take turns. Throws what the database throws.
+ */
+export const migrate = (connectionString: string, options: MigrateOptions = {}): Promise<void> =>
+  migrateWith(migrations, connectionString, options);
+
+export type { MigrateOptions } from './migrate.js';

@@ -10,8 +10,11 @@ export interface StreamWrite {
 
 /** A blob that must be stored no later than the events that name it. */
 export interface BlobWrite {
+  /** SHA-256 of `bytes`, hex. */
   readonly hash: string;
   readonly bytes: Uint8Array;
+  /** The data key that sealed it, so that erasure finds a scope's blobs. */
+  readonly keyId?: string;
 }
 
 /** All or nothing: every stream of an append is written in one commit, at neighbouring positions. */

@@ -15,3 +15,7 @@ export { LogBusy, LogRefused, LogUnavailable } from './event-store.js';
 export type { Row, Sql } from './sql.js';
 export type { MemoryStoreOptions } from './memory-store.js';
 export { memoryEventStore } from './memory-store.js';
+export type { Log, PoolOptions } from './postgres/pool.js';
+export { createPool, sqlOver } from './postgres/pool.js';
+export type { PostgresStoreOptions } from './postgres/postgres-store.js';
+export { postgresEventStore } from './postgres/postgres-store.js';

@@ -44,7 +44,7 @@ const blobValue = (key: SealingKey, text: string, size: number): SealedText => {
   const content = compressed(Buffer.from(text, 'utf8'));
   const bytes = encrypt(key.blob, blobNonce(key, content), content);
   const blobHash = hash('sha256', bytes, 'hex');
-  return { sealed: { $blob: blobHash, k: key.id, size }, blob: { hash: blobHash, bytes } };
+  return { sealed: { $blob: blobHash, k: key.id, size }, blob: { hash: blobHash, bytes, keyId: key.id } };
 };
 
 /** The text of an inline value. Throws when it was not sealed under this key or was changed since. */

@@ -1,0 +1,32 @@
+import { codeOf } from './pool.js';
+
+/**
+ * What a failed append means. `again`: nothing was written, the same may succeed at once. `away`: the database cannot
+ * be reached or cannot write; if the statement had been sent, its outcome is unknown. `refused`: nothing was written
+ * and the same never will be. `no-partition`: the next part of the log must be made first. `broken`: the database is
+ * not what this program expects.
+ */
+export type Fault = 'again' | 'away' | 'refused' | 'no-partition' | 'broken';
+
+const again = new Set(['40001', '40P01', '55P03', '57014']);
+// Connection lost, insufficient resources (disk full), shutting down or starting up, input/output error.
+const awayClasses = new Set(['08', '53', '58']);
+const away = new Set(['57P01', '57P02', '57P03', '57P05', '25006']);
+// Data exceptions, violated constraints, and values beyond a limit (an index row too long).
+const refusedClasses = new Set(['22', '23', '54']);
+
+/** Reads an error of the driver. */
+export const faultOf = (error: unknown): Fault => {
+  const code = codeOf(error);
+  // The driver's own errors (terminated, timed out) and the system's (ECONNREFUSED) are no SQLSTATEs.
+  if (code === null || !/^[\dA-Z]{5}$/u.test(code)) return 'away';
+  if (again.has(code)) return 'again';
+  const family = code.slice(0, 2);
+  if (away.has(code) || awayClasses.has(family)) return 'away';
+  if (code === '23514' && isAboutPartitions(error)) return 'no-partition';
+  return refusedClasses.has(family) ? 'refused' : 'broken';
+};
+
+// A missing partition shares its SQLSTATE with check constraints, but names no constraint.
+const isAboutPartitions = (error: unknown): boolean =>
+  error instanceof Error && (!('constraint' in error) || error.constraint === undefined);

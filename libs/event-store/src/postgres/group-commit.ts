@@ -1,0 +1,362 @@
+import { LRUCache } from 'lru-cache';
+import type pg from 'pg';
+import type { StreamDraft } from '../drafts.js';
+import { writeEvents } from '../drafts.js';
+import type { Append, AppendResult, StoredEvent } from '../event-store.js';
+import { LogBusy, LogRefused, LogUnavailable } from '../event-store.js';
+import type { BatchItem, ItemOutcome, WrittenStream } from './append-batch.js';
+import { appendCall, outcomesOf } from './append-batch.js';
+import { faultOf } from './faults.js';
+import { findAppended } from './find-appended.js';
+import type { Log } from './pool.js';
+import { codeOf } from './pool.js';
+
+/** How appends are grouped and how long they may wait. */
+export interface GroupCommitOptions {
+  readonly pool: pg.Pool;
+  readonly log: Log;
+  /** Batches on their way at once: while one waits for its commit, the next waits for the head. */
+  readonly writers: number;
+  /** Appends that may wait; beyond it `LogBusy`. */
+  readonly maxQueued: number;
+  /** How long an append may take while the database is away, ms; then `LogUnavailable`. */
+  readonly patienceMs: number;
+  readonly committed: (items: readonly BatchItem[]) => void;
+}
+
+/** Appends from many callers, committed together. */
+export interface GroupCommit {
+  append(append: Append, drafts: readonly StreamDraft[]): Promise<AppendResult>;
+  /** Resolves when everything that was taken has been answered; takes nothing more. */
+  close(): Promise<void>;
+}
+
+interface Pending {
+  readonly append: Append;
+  readonly drafts: readonly StreamDraft[];
+  readonly deadline: number;
+  readonly streamKeys: readonly string[];
+  readonly resolve: (result: AppendResult) => void;
+  readonly reject: (error: Error) => void;
+  /** As last sent, or ready to be sent. */
+  item: BatchItem;
+  /** Taken into a batch: its streams are busy on its behalf. */
+  taken: boolean;
+  /** What was sent without an answer: it may yet turn out to be committed. */
+  unanswered: BatchItem[];
+}
+
+const maxBatchItems = 256;
+const maxBatchBytes = 4 * 1024 * 1024;
+
+/**
+ * Appends that arrive while a commit is under way go together into the next. No two of a batch, or of two batches on
+ * their way, touch the same stream, so appends to one stream keep the order they came in.
+ */
+export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
+  const queue: Pending[] = [];
+  const busyStreams = new Set<string>();
+  // Where streams stood when this process last saw them: what `any` guesses from.
+  const versions = new LRUCache<string, number>({ max: 20_000 });
+  let writing = 0;
+  let scheduled = false;
+  let closed = false;
+  let awaySince: number | null = null;
+  let drained: (() => void) | null = null;
+
+  const submit = (append: Append, drafts: readonly StreamDraft[]): Promise<AppendResult> => {
+    if (closed) return Promise.reject(new LogUnavailable('the log is closed'));
+    if (queue.length >= options.maxQueued) return Promise.reject(new LogBusy('too many appends are waiting'));
+    return new Promise((resolve, reject) => {
+      const streamKeys = drafts.map((draft) => keyOf(draft.account, draft.stream));
+      const deadline = performance.now() + options.patienceMs;
+      // Serialised now, while the database works for others; what cannot be serialised throws here, to its own caller.
+      const item = itemOf(append, drafts);
+      queue.push({ append, drafts, deadline, streamKeys, resolve, reject, item, taken: false, unanswered: [] });
+      schedule();
+    });
+  };
+
+  const itemOf = (append: Append, drafts: readonly StreamDraft[]): BatchItem => ({
+    account: append.account,
+    streams: drafts.map((draft) => writtenAt(draft, believedVersion(draft))),
+    blobs: append.blobs ?? [],
+    commands: append.commands ?? [],
+  });
+
+  const believedVersion = ({ account, stream, expectedVersion }: StreamDraft): number =>
+    expectedVersion === 'any' ? (versions.get(keyOf(account, stream)) ?? 0) : expectedVersion;
+
+  /** Serialises again what was meant for a place that has been taken since. */
+  const refresh = (pending: Pending): BatchItem => {
+    const stale = pending.item.streams.some(({ draft, version }) => version !== believedVersion(draft));
+    return stale ? itemOf(pending.append, pending.drafts) : pending.item;
+  };
+
+  // One turn of the loop later, so that everybody who was woken by a commit can join the next one.
+  const schedule = (): void => {
+    if (scheduled || writing >= options.writers) return;
+    scheduled = true;
+    setImmediate(() => {
+      scheduled = false;
+      while (writing < options.writers && startBatch());
+    });
+  };
+
+  const startBatch = (): boolean => {
+    const batch = takeBatch();
+    if (batch.length === 0) return false;
+    writing += 1;
+    void writeBatch(batch)
+      .catch((error: unknown) => {
+        for (const pending of batch) fail(pending, unavailable(error));
+      })
+      .finally(() => {
+        writing -= 1;
+        if (queue.length > 0) schedule();
+        else if (writing === 0) drained?.();
+      });
+    return true;
+  };
+
+  const takeBatch = (): readonly Pending[] => {
+    const batch: Pending[] = [];
+    const left: Pending[] = [];
+    const waiting = new Set<string>();
+    let bytes = 0;
+    for (const pending of queue) {
+      const full =
+        batch.length >= maxBatchItems || (batch.length > 0 && bytes + pending.append.writes.length > maxBatchBytes);
+      if (full || pending.streamKeys.some((key) => busyStreams.has(key) || waiting.has(key))) {
+        for (const key of pending.streamKeys) waiting.add(key);
+        left.push(pending);
+        continue;
+      }
+      pending.item = refresh(pending);
+      pending.taken = true;
+      bytes += sizeOf(pending.item);
+      batch.push(pending);
+      for (const key of pending.streamKeys) busyStreams.add(key);
+    }
+    queue.splice(0, queue.length, ...left);
+    return batch;
+  };
+
+  /** Answers everyone in the batch. */
+  const writeBatch = async (batch: readonly Pending[]): Promise<void> => {
+    let open = batch;
+    for (let tries = 0; open.length > 0; tries += 1) {
+      open = await attempt(open);
+      const moved = open.every((pending) => pending.unanswered.length === 0) && awaySince === null;
+      open = open.filter((pending) => !expired(pending));
+      expireQueue();
+      // A stream that was elsewhere than believed is tried again at once; others are given time.
+      if (open.length > 0 && !(moved && tries === 0)) await pause(backoff(tries));
+    }
+  };
+
+  /** Sends once; answers with those that must be tried again. */
+  const attempt = async (batch: readonly Pending[]): Promise<readonly Pending[]> => {
+    let client: pg.PoolClient;
+    try {
+      client = await options.pool.connect();
+    } catch (error) {
+      return becameAway(batch, error);
+    }
+    let release: Error | boolean = false;
+    try {
+      const lost = batch.filter((pending) => pending.unanswered.length > 0);
+      const open = lost.length === 0 ? batch : await withoutFound(client, batch);
+      return open.length === 0 ? [] : await send(client, open);
+    } catch (error) {
+      release = error instanceof Error ? error : true;
+      return becameAway(batch, error);
+    } finally {
+      client.release(release);
+    }
+  };
+
+  const send = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
+    const items = batch.map((pending) => (pending.item = refresh(pending)));
+    try {
+      const { rows } = await client.query(appendCall(items, options.patienceMs * 0.8));
+      awaySince = null;
+      return await settle(client, batch, outcomesOf(rows));
+    } catch (error) {
+      const fault = faultOf(error);
+      if (fault === 'again') return batch;
+      if (fault === 'no-partition') return await nextPartition(client, batch);
+      if (fault === 'refused') return await isolate(client, batch, error);
+      if (fault === 'broken') {
+        for (const pending of batch) fail(pending, unavailable(error));
+        return [];
+      }
+      batch.forEach((pending, index) => {
+        const item = items[index];
+        if (item !== undefined && !pending.unanswered.includes(item)) pending.unanswered.push(item);
+      });
+      throw error;
+    }
+  };
+
+  const settle = async (
+    client: pg.PoolClient,
+    batch: readonly Pending[],
+    outcomes: readonly ItemOutcome[],
+  ): Promise<readonly Pending[]> => {
+    const again: Pending[] = [];
+    const committed: BatchItem[] = [];
+    for (const [index, pending] of batch.entries()) {
+      const outcome = outcomes[index];
+      if (outcome === undefined) throw new Error('the log gave no outcome for an append');
+      if (outcome.kind === 'appended') {
+        committed.push(pending.item);
+        answer(pending, pending.item, outcome);
+      } else if (pending.unanswered.length > 0 && (await found(client, pending))) {
+        committed.push(pending.item);
+      } else if (outcome.kind === 'claim-lost') {
+        finish(pending, { kind: 'claim-lost' });
+      } else if (isGuess(pending, outcome.stream)) {
+        versions.set(keyOf(pending.append.account, outcome.stream), outcome.version);
+        again.push(pending);
+      } else {
+        finish(pending, { kind: 'conflict', stream: outcome.stream, version: outcome.version });
+      }
+    }
+    if (committed.length > 0) options.committed(committed);
+    return again;
+  };
+
+  const answer = (
+    pending: Pending,
+    item: BatchItem,
+    at: { readonly globalFirst: bigint; readonly first: bigint },
+  ): void => {
+    const events: StoredEvent[] = [];
+    for (const { draft, version, events: written } of item.streams) {
+      if (draft.expectedVersion === 'any') versions.set(keyOf(draft.account, draft.stream), version + written.length);
+      for (const { event, bytes } of written) {
+        const offset = BigInt(events.length);
+        events.push({ globalPosition: at.globalFirst + offset, position: at.first + offset, event, bytes });
+      }
+    }
+    finish(pending, { kind: 'appended', first: at.first, last: at.first + BigInt(events.length) - 1n, events });
+  };
+
+  /** Asks for what was sent without an answer; answers it when it is there. */
+  const found = async (client: pg.PoolClient, pending: Pending): Promise<boolean> => {
+    for (const item of pending.unanswered) {
+      const at = await findAppended(client, item);
+      if (at === null) continue;
+      pending.item = item;
+      answer(pending, item, at);
+      return true;
+    }
+    return false;
+  };
+
+  const withoutFound = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
+    const open: Pending[] = [];
+    const committed: BatchItem[] = [];
+    for (const pending of batch) {
+      if (pending.unanswered.length === 0 || !(await found(client, pending))) open.push(pending);
+      else committed.push(pending.item);
+    }
+    if (committed.length > 0) options.committed(committed);
+    return open;
+  };
+
+  /** One of them cannot be stored: halves are tried until it stands alone. */
+  const isolate = async (
+    client: pg.PoolClient,
+    batch: readonly Pending[],
+    error: unknown,
+  ): Promise<readonly Pending[]> => {
+    const [only] = batch;
+    if (batch.length === 1 && only !== undefined) {
+      options.log('error', 'the log refused an append', { code: codeOf(error) });
+      fail(only, new LogRefused(`the database refused it (${codeOf(error) ?? 'unknown'})`));
+      return [];
+    }
+    const half = Math.ceil(batch.length / 2);
+    const again = await send(client, batch.slice(0, half));
+    return [...again, ...(await send(client, batch.slice(half)))];
+  };
+
+  const nextPartition = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
+    await client.query('select ensure_event_partitions()');
+    return batch;
+  };
+
+  const becameAway = (batch: readonly Pending[], error: unknown): readonly Pending[] => {
+    const now = performance.now();
+    if (awaySince === null) options.log('error', 'the log cannot be written', { code: codeOf(error) });
+    awaySince ??= now;
+    return batch;
+  };
+
+  /** While the database is known to be away for long, nobody waits for it in vain. */
+  const expired = (pending: Pending): boolean => {
+    const now = performance.now();
+    const known = awaySince !== null && now - awaySince >= options.patienceMs;
+    if (!known && now < pending.deadline) return false;
+    fail(pending, new LogUnavailable('the log cannot be written now'));
+    return true;
+  };
+
+  const expireQueue = (): void => {
+    queue.splice(0, queue.length, ...queue.filter((pending) => !expired(pending)));
+  };
+
+  const finish = (pending: Pending, result: AppendResult): void => {
+    freeStreams(pending);
+    pending.resolve(result);
+  };
+
+  const fail = (pending: Pending, error: Error): void => {
+    freeStreams(pending);
+    pending.reject(error);
+  };
+
+  const freeStreams = (pending: Pending): void => {
+    if (!pending.taken) return;
+    pending.taken = false;
+    for (const key of pending.streamKeys) busyStreams.delete(key);
+  };
+
+  return {
+    append: submit,
+    close: async () => {
+      closed = true;
+      if (writing === 0 && queue.length === 0) return;
+      await new Promise<void>((resolve) => {
+        drained = resolve;
+      });
+    },
+  };
+};
+
+const unavailable = (error: unknown): LogUnavailable =>
+  new LogUnavailable(`the log cannot be written (${codeOf(error) ?? 'unknown'})`);
+
+const keyOf = (account: string, stream: string): string => `${account}\0${stream}`;
+
+const isGuess = (pending: Pending, stream: string): boolean =>
+  pending.drafts.some((draft) => draft.stream === stream && draft.expectedVersion === 'any');
+
+const sizeOf = (item: BatchItem): number => {
+  let bytes = 0;
+  for (const blob of item.blobs) bytes += blob.bytes.length;
+  for (const { events } of item.streams) for (const event of events) bytes += event.bytes.length;
+  return bytes;
+};
+
+const writtenAt = (draft: StreamDraft, version: number): WrittenStream => ({
+  draft,
+  version,
+  events: writeEvents(draft, version),
+});
+
+const backoff = (tries: number): number => Math.min(10 * 2 ** Math.min(tries, 5), 250) * (0.5 + Math.random());
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,0 +1,27 @@
+import { migrate } from '#migrations';
+import { createTestDatabase } from '../../../../test/support/test-postgres.js';
+import { eventStoreContract } from '../contract.js';
+import { postgresEventStore } from './postgres-store.js';
+
+const database = (async () => {
+  const made = await createTestDatabase();
+  await migrate(made.url);
+  return made;
+})();
+
+let open = 0;
+
+// The suite opens a second store beside the first: they share one log, as replicas do.
+eventStoreContract('Postgres', async (options) => {
+  const { url, drop } = await database;
+  const store = postgresEventStore({ connectionString: url, ...options });
+  open += 1;
+  return {
+    store,
+    close: async () => {
+      await store.close();
+      open -= 1;
+      if (open === 0) await drop();
+    },
+  };
+});

@@ -1,0 +1,172 @@
+import type { MigrationInterface, QueryRunner } from 'typeorm';
+
+/** The two functions of the hot path: one round trip to append a batch, one to claim an idempotency key. */
+export class CreateAppend1764500000001 implements MigrationInterface {
+  readonly name = 'CreateAppend1764500000001';
+
+  async up(runner: QueryRunner): Promise<void> {
+    await runner.query(appendEvents);
+    await runner.query(claimCommand);
+  }
+
+  async down(runner: QueryRunner): Promise<void> {
+    await runner.query('drop function append_events, claim_command');
+  }
+}
+
+/**
+ * Appends a batch. Arrays with the same prefix run in parallel: `c_` commands (numbered from 1), `w_` stream writes,
+ * `k_` claims to end, `e_` events, `b_` blobs; long values come one after another in one `bytea` each. Answers one
+ * row per command: `appended`, `conflict` (with the first stream that moved on) or `claim-lost`. The caller sends at
+ * most one command per stream.
+ *
+ * Blobs and claims are locked before the head, so that nothing waits for them under the head's lock. Under it, all
+ * that earlier commits wrote is visible and nobody else writes: positions are dense and in commit order.
+ */
+const appendEvents = `
+  create function append_events(
+    c_account text[],
+    w_command integer[], w_account text[], w_stream text[], w_expected integer[],
+    k_command integer[], k_account text[], k_key text[], k_token text[], k_result text[],
+    e_write integer[], e_version integer[], e_id uuid[], e_type text[], e_schema smallint[],
+    e_recorded timestamptz[], e_occurred timestamptz[], e_session text[],
+    e_start integer[], e_length integer[], e_bytes bytea, e_leaves bytea,
+    b_hashes bytea, b_key text[], b_start integer[], b_length integer[], b_bytes bytea
+  ) returns table (command integer, status text, global_position bigint, account_position bigint,
+    moved_stream text, moved_version integer)
+  language plpgsql security definer
+  set search_path from current set lock_timeout = '2s' set jit = off set plan_cache_mode = force_generic_plan as $$
+  #variable_conflict use_column
+  declare
+    base bigint;
+    unclaimed integer[] := '{}';
+    lost integer[];
+    written integer;
+  begin
+    if cardinality(b_start) > 0 then
+      insert into blob (hash, key_id, bytes)
+        select substr(b_hashes, (b.ord::integer - 1) * 32 + 1, 32), b.key_id, substr(b_bytes, b.start, b.length)
+        from unnest(b_key, b_start, b_length) with ordinality b(key_id, start, length, ord)
+        order by 1
+        on conflict do nothing;
+    end if;
+
+    if cardinality(k_command) > 0 then
+      with held as materialized (
+        select k.ord
+          from unnest(k_account, k_key, k_token) with ordinality k(account, key, token, ord)
+          join command c on c.account = k.account and c.idempotency_key = k.key
+          where c.token = k.token and c.result is null
+          order by c.account, c.idempotency_key
+          for update of c
+      )
+      select coalesce(array_agg(k.command), '{}') into unclaimed
+        from unnest(k_command) with ordinality k(command, ord)
+        where not exists (select from held where held.ord = k.ord);
+    end if;
+
+    select h.position into base from head h where h.id = 1 for update;
+
+    select unclaimed || coalesce(array_agg(w.command), '{}') into lost
+      from unnest(w_command, w_account, w_stream, w_expected) w(command, account, stream, expected)
+      left join stream s on s.account = w.account and s.id = w.stream
+      where coalesce(s.version, 0) <> w.expected;
+
+    return query
+      with e as (
+        select w.command, w.account, w.stream, e.*,
+            base + row_number() over (order by e.ord) as position,
+            coalesce(h.size, 0) + row_number() over (partition by w.account order by e.ord) - 1 as account_position
+          from unnest(e_write, e_version, e_id, e_type, e_schema, e_recorded, e_occurred, e_session, e_start, e_length)
+            with ordinality e(write, version, id, type, schema, recorded_at, occurred_at, session_id, start, length, ord)
+          join unnest(w_command, w_account, w_stream) with ordinality w(command, account, stream, ord) on w.ord = e.write
+          left join account_head h on h.account = w.account
+          where w.command <> all (lost)
+      ), new_events as (
+        insert into event (position, account, account_position, stream, version, id, type, schema, recorded_at,
+            occurred_at, session_id, leaf, bytes)
+          select e.position, e.account, e.account_position, e.stream, e.version, e.id, e.type, e.schema,
+              e.recorded_at, e.occurred_at, e.session_id,
+              substr(e_leaves, (e.ord::integer - 1) * 32 + 1, 32), substr(e_bytes, e.start, e.length)
+            from e
+            order by e.position
+      ), new_streams as (
+        insert into stream as s (account, id, version, first, last)
+          select e.account, e.stream, max(e.version), min(e.position), max(e.position)
+            from e group by e.account, e.stream
+          on conflict (account, id) do update set version = excluded.version, last = excluded.last
+      ), new_sizes as (
+        insert into account_head as h (account, size)
+          select e.account, count(*) from e group by e.account
+          on conflict (account) do update set size = h.size + excluded.size
+      ), new_head as (
+        update head h set position = base + (select count(*) from e) where h.id = 1 and exists (select from e)
+      ), placed as (
+        select e.command, min(e.position) as position, min(e.account_position) as account_position, count(*) as events
+          from e group by e.command
+      ), ended as (
+        select k.account, k.key, k.result,
+            coalesce(p.account_position, h.size, 0) as first,
+            coalesce(p.account_position, h.size, 0) + coalesce(p.events, 0) - 1 as last
+          from unnest(k_command, k_account, k_key, k_result) k(command, account, key, result)
+          left join placed p on p.command = k.command
+          left join account_head h on h.account = k.account
+          where k.command <> all (lost)
+      ), new_results as (
+        update command c set result = d.result, first = d.first, last = d.last
+          from ended d where c.account = d.account and c.idempotency_key = d.key
+      )
+      select c.ord::integer,
+          case when c.ord = any (unclaimed) then 'claim-lost' when c.ord = any (lost) then 'conflict' else 'appended' end,
+          p.position, coalesce(p.account_position, h.size, 0), m.stream, m.version
+        from unnest(c_account) with ordinality c(account, ord)
+        left join placed p on p.command = c.ord
+        left join account_head h on h.account = c.account
+        left join lateral (
+          select w.stream, coalesce(s.version, 0) as version
+            from unnest(w_command, w_account, w_stream, w_expected) with ordinality w(command, account, stream, expected, ord)
+            left join stream s on s.account = w.account and s.id = w.stream
+            where c.ord = any (lost) and w.command = c.ord and coalesce(s.version, 0) <> w.expected
+            order by w.ord limit 1
+        ) m on true;
+  end $$`;
+
+/**
+ * One look at an idempotency key: \`claimed\`, \`done\`, \`mismatch\` or \`held\`. Leases run by the database's clock,
+ * which all replicas share. The commit is not waited for: whatever the claim leads to is committed after it in the
+ * same write-ahead log, so a claim can only be lost together with everything done under it.
+ */
+const claimCommand = `
+  create function claim_command(p_account text, p_key text, p_digest text, p_token text, p_invocation text, p_lease_ms integer)
+  returns table (kind text, attempt integer, previous text, result text, first bigint, last bigint)
+  language plpgsql as $$
+  #variable_conflict use_column
+  declare
+    found_row command%rowtype;
+    lease timestamptz := clock_timestamp() + p_lease_ms * interval '1 millisecond';
+  begin
+    perform set_config('synchronous_commit', 'off', true);
+    insert into command (account, idempotency_key, request_digest, token, attempt, invocation_id, lease_until)
+      values (p_account, p_key, p_digest, p_token, 1, p_invocation, lease)
+      on conflict do nothing;
+    if found then
+      return query select 'claimed', 1, null::text, null::text, null::bigint, null::bigint;
+      return;
+    end if;
+    select * into found_row from command c where c.account = p_account and c.idempotency_key = p_key for update;
+    if not found then
+      -- Given back between the two statements: the next look finds it free.
+      return query select 'held', 0, null::text, null::text, null::bigint, null::bigint;
+    elsif found_row.request_digest <> p_digest then
+      return query select 'mismatch', 0, null::text, null::text, null::bigint, null::bigint;
+    elsif found_row.result is not null then
+      return query select 'done', found_row.attempt, null::text, found_row.result, found_row.first, found_row.last;
+    elsif found_row.lease_until > clock_timestamp() then
+      return query select 'held', 0, null::text, null::text, null::bigint, null::bigint;
+    else
+      update command c
+        set token = p_token, attempt = c.attempt + 1, invocation_id = p_invocation, lease_until = lease, claimed_at = now()
+        where c.account = p_account and c.idempotency_key = p_key;
+      return query select 'claimed', found_row.attempt + 1, found_row.invocation_id, null::text, null::bigint, null::bigint;
+    end if;
+  end $$`;
