@@ -17,6 +17,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import pg from 'pg';
+import { migrate } from '#migrations';
 
 /** A database of a test's own. */
 export interface TestDatabase {
@@ -30,6 +31,8 @@ export interface TestCluster {
   /** Connection string of a database of this cluster, as superuser. */
   url(database?: string): string;
   createDatabase(): Promise<TestDatabase>;
+  /** A database with the tables of this program. */
+  createLedgerDatabase(): Promise<TestDatabase>;
   start(): void;
   /** `fast` ends sessions and writes a checkpoint; `immediate` is a crash with an orderly exit. */
   stop(mode?: 'fast' | 'immediate'): void;
@@ -54,6 +57,9 @@ let shared: Promise<TestCluster> | null = null;
  * call and ends with the process.
  */
 export const createTestDatabase = async (): Promise<TestDatabase> => (await sharedCluster()).createDatabase();
+
+/** As `createTestDatabase`, with the tables of this program in it. */
+export const createLedgerDatabase = async (): Promise<TestDatabase> => (await sharedCluster()).createLedgerDatabase();
 
 /** The cluster that the spec files of this test process share: never stop it, other spec files use it. */
 export const sharedCluster = (): Promise<TestCluster> => {
@@ -149,13 +155,14 @@ const clusterOver = (facts: ClusterFacts): TestCluster => {
   const stop = (mode: 'fast' | 'immediate' = 'fast'): void => {
     if (existsSync(join(data, 'postmaster.pid'))) run('pg_ctl', ['stop', '-w', '-m', mode, '-D', data], data);
   };
+  let template: Promise<string> | null = null;
   return {
     url,
     stop,
-    createDatabase: async () => {
-      const name = `test_${randomUUID().replaceAll('-', '')}`;
-      await asAdmin(url(), `create database ${name}`);
-      return { url: url(name), drop: () => asAdmin(url(), `drop database if exists ${name} with (force)`) };
+    createDatabase: () => create(url, null),
+    createLedgerDatabase: async () => {
+      template ??= migratedTemplate(url);
+      return create(url, await template);
     },
     // After a kill the old backends must be gone first.
     start: () => {
@@ -172,6 +179,24 @@ const clusterOver = (facts: ClusterFacts): TestCluster => {
     },
   };
 };
+
+type UrlOf = (database?: string) => string;
+
+const create = async (url: UrlOf, template: string | null): Promise<TestDatabase> => {
+  const name = newName();
+  await asAdmin(url(), `create database ${name}${template === null ? '' : ` template ${template}`}`);
+  return { url: url(name), drop: () => asAdmin(url(), `drop database if exists ${name} with (force)`) };
+};
+
+// Migrating takes longer than copying what was migrated.
+const migratedTemplate = async (url: UrlOf): Promise<string> => {
+  const name = newName();
+  await asAdmin(url(), `create database ${name}`);
+  await migrate(url(name));
+  return name;
+};
+
+const newName = (): string => `test_${randomUUID().replaceAll('-', '')}`;
 
 const postmasterPid = (data: string): number =>
   Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]);

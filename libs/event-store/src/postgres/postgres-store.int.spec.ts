@@ -1,13 +1,8 @@
-import { migrate } from '#migrations';
-import { createTestDatabase } from '../../../../test/support/test-postgres.js';
+import { createLedgerDatabase } from '../../../../test/support/test-postgres.js';
 import { eventStoreContract } from '../contract.js';
 import { postgresEventStore } from './postgres-store.js';
 
-const database = (async () => {
-  const made = await createTestDatabase();
-  await migrate(made.url);
-  return made;
-})();
+const database = createLedgerDatabase();
 
 let open = 0;
 
