@@ -66,3 +66,9 @@ export const indexedText = (text: string): string => {
   const hash = createHash('sha256').update(clean).digest('hex');
   return `${clean.slice(0, indexedLength).toWellFormed()}…${hash}`;
 };
+
+/**
+ * A table's text columns compared by bytes: ids and codes have no language, and their indexes stay right whatever the
+ * database's own order is, and when that one changes.
+ */
+export const bytewise = (ddl: string): string => ddl.replace(/ text(?=[ ,\n])/g, ' text collate "C"');

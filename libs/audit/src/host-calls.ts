@@ -1,7 +1,7 @@
 import type { StoredEvent } from '#event-store';
 import type { HostCall } from '#record';
 import { callState } from './invocation-detail.js';
-import { batchOf, columnArrays, columnText, columnTextOrNull, insertBatch, type Column } from './columns.js';
+import { bytewise, batchOf, columnArrays, columnText, columnTextOrNull, insertBatch, type Column } from './columns.js';
 import type { Projection } from './projection.js';
 
 /**
@@ -14,11 +14,13 @@ export const hostCalls: Projection = {
   types: ['host.called', 'host.answered', 'host.refused'],
   tables: ['host_call'],
   create: async (sql, table) => {
-    await sql.query(`create table ${table('host_call')} (
+    await sql.query(
+      bytewise(`create table ${table('host_call')} (
       account text not null, call_id text not null, invocation_id text not null, plugin_id text, member text not null,
       position bigint not null, called_at timestamptz not null, state text not null, code text,
       primary key (account, invocation_id, call_id)
-    )`);
+    )`),
+    );
     await sql.query(`create index on ${table('host_call')} (account, call_id)`);
   },
   apply: async (events, { sql, table }) => {

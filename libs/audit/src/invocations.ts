@@ -7,7 +7,16 @@ import type {
   InvocationOpened,
   RecordedEvent,
 } from '#record';
-import { columnArrays, batchOf, columnTextOrNull, indexedText, insertBatch, texts, type Column } from './columns.js';
+import {
+  bytewise,
+  columnArrays,
+  batchOf,
+  columnTextOrNull,
+  indexedText,
+  insertBatch,
+  texts,
+  type Column,
+} from './columns.js';
 import { phaseOf } from './operation-pairs.js';
 import type { Projection, TableName, Target } from './projection.js';
 
@@ -65,7 +74,7 @@ export const invocations: Projection = {
   ],
   tables: ['invocation', 'handler_run'],
   create: async (sql, table) => {
-    for (const statement of ddl(table)) await sql.query(statement);
+    for (const statement of ddl(table)) await sql.query(bytewise(statement));
   },
   apply: async (events, { sql, table }) => {
     const batch = fold(events);

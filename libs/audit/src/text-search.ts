@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Sql, StoredEvent } from '#event-store';
 import type { Json, Sealed } from '#record';
 import { isSealed, type Sealing } from '#sealing';
-import { columnArrays, batchOf, columnText, insertBatch, type Column } from './columns.js';
+import { bytewise, columnArrays, batchOf, columnText, insertBatch, type Column } from './columns.js';
 import { invocations } from './invocations.js';
 import type { Projection, TableName, Target } from './projection.js';
 import { partsOf, searchable } from './text-parts.js';
@@ -38,18 +38,24 @@ export const textSearch = (sealing: Sealing): Projection => ({
   types: [...invocations.types, 'payload.erased'],
   tables: ['text_use', 'text_part', 'text_key'],
   create: async (sql, table) => {
-    await sql.query(`create table ${table('text_part')} (
+    await sql.query(
+      bytewise(`create table ${table('text_part')} (
       id bigint generated always as identity primary key, account text not null, key_id text not null,
       digest bytea not null, body text not null, unique (account, key_id, digest)
-    )`);
-    await sql.query(`create table ${table('text_use')} (
+    )`),
+    );
+    await sql.query(
+      bytewise(`create table ${table('text_use')} (
       account text not null, invocation_id text not null, part_id bigint not null,
       primary key (account, invocation_id, part_id)
-    )`);
+    )`),
+    );
     await sql.query(`create index on ${table('text_use')} (part_id)`);
-    await sql.query(`create table ${table('text_key')} (
+    await sql.query(
+      bytewise(`create table ${table('text_key')} (
       account text not null, key_id text not null, sample text not null, primary key (account, key_id)
-    )`);
+    )`),
+    );
     await indexTrigrams(sql, table('text_part'));
   },
   apply: async (events, target) => {

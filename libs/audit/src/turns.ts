@@ -1,6 +1,6 @@
 import type { StoredEvent } from '#event-store';
 import type { EventType, RecordedEvent } from '#record';
-import { columnText, columnTextOrNull, insertBatch, type Column } from './columns.js';
+import { bytewise, columnText, columnTextOrNull, insertBatch, type Column } from './columns.js';
 import type { Projection } from './projection.js';
 
 const outcomes = ['passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held'] as const;
@@ -55,11 +55,13 @@ export const turns: Projection = {
     )`);
     await sql.query(`create index on ${table('turn')} (account, session_id, first_position)`);
     await sql.query(`create index on ${table('turn')} (account, turn_id, first_position)`);
-    await sql.query(`create table ${table('session_event')} (
+    await sql.query(
+      bytewise(`create table ${table('session_event')} (
       account text not null, session_id text not null, position bigint not null, type text not null,
       occurred_at timestamptz not null, recorded_at timestamptz not null, stream text not null,
       primary key (account, session_id, position)
-    )`);
+    )`),
+    );
   },
   apply: async (events, { sql, table }) => {
     await insertBatch(sql, `${table('turn')} as t`, turnColumns, foldTurns(events), mergeTurn);

@@ -1,6 +1,6 @@
 import type { Sql, StoredEvent } from '#event-store';
 import type { HandlerRan, RecordedEvent } from '#record';
-import { columnText, indexedText, insertBatch, type Column } from './columns.js';
+import { bytewise, columnText, indexedText, insertBatch, type Column } from './columns.js';
 import type { Projection, Target } from './projection.js';
 
 const outcomes = ['passed', 'rewrote', 'cancelled', 'observed', 'claimed', 'held', 'skipped', 'lost'] as const;
