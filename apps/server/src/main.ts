@@ -1,1 +1,50 @@
-export {};
+import { createLogger, readConfig, StartFailure } from '#platform';
+import type { RunningServer } from './server.js';
+import { startServer } from './server.js';
+
+/** What a person reads goes to stdout; the log goes to stderr. */
+const say = (text: string): void => void process.stdout.write(`${text}\n`);
+
+/** Nothing of any account was read yet when a start fails, so the error may speak for itself. */
+const fail = (error: unknown): never => {
+  const words = error instanceof StartFailure ? error.message : String(error instanceof Error ? error.stack : error);
+  process.stderr.write(`\nHookledger did not start.\n${words}\n`);
+  process.exit(1);
+};
+
+const main = async (): Promise<void> => {
+  const [major = 0] = process.versions.node.split('.').map(Number);
+  if (major < 24)
+    throw new StartFailure(
+      `Hookledger needs Node 24; this is ${process.versions.node}. Start it with npm start, which brings its own.`,
+    );
+  const config = readConfig(process.env, process.cwd());
+  const logger = createLogger(config.logLevel);
+  const starting = startServer(config, logger);
+  stopOnSignals(starting);
+  const server = await starting;
+  say(`Hookledger listens on ${server.url}`);
+  if (server.operatorKey !== null) say(`Operator key (shown this once, keep it): ${server.operatorKey}`);
+  else say('Operator key: as before (HOOKLEDGER_OPERATOR_KEY puts another one in its place)');
+  say(`Its API is at ${server.url}/docs`);
+};
+
+/** The first signal stops cleanly, also during the start; a second one does not wait. */
+const stopOnSignals = (starting: Promise<RunningServer>): void => {
+  let stopping = false;
+  const stop = (): void => {
+    if (stopping) process.exit(130);
+    stopping = true;
+    starting
+      .then((server) => server.stop())
+      .then(() => {
+        say('Hookledger stopped.');
+        process.exit(0);
+      })
+      .catch(fail);
+  };
+  process.on('SIGINT', stop);
+  process.on('SIGTERM', stop);
+};
+
+main().catch(fail);

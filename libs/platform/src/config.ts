@@ -13,7 +13,9 @@ export interface ServerConfig {
   readonly dataDir: string;
   /** Another Postgres than the embedded one; null = embedded. */
   readonly databaseUrl: string | null;
-  /** Connections that this process may hold. */
+  /** `HOOKLEDGER_MIGRATION_URL`: the same database as a user that may change its tables; null = `databaseUrl`'s may. */
+  readonly migrationUrl: string | null;
+  /** Connections for read models and keys; the log has its own beside them. */
   readonly databasePool: number;
   /** `HOOKLEDGER_OPERATOR_KEY`; null = made at the first start. */
   readonly operatorKey: string | null;
@@ -23,6 +25,8 @@ export interface ServerConfig {
   readonly sandbox: { readonly jit: boolean; readonly require: boolean; readonly shared: boolean };
   /** How long a stop waits for requests that run, ms. */
   readonly drainMs: number;
+  /** `HOOKLEDGER_TEXT_SEARCH`: whether the plaintext that `text=` searches is kept; on unless switched off. */
+  readonly textSearch: boolean;
 }
 
 const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
@@ -43,8 +47,9 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   port: readPort(env),
   roles: readRoles(env),
   dataDir: resolve(cwd, setting(env, 'HOOKLEDGER_DATA') ?? '.hookledger'),
-  databaseUrl: readDatabaseUrl(env),
-  databasePool: readCount(env, 'HOOKLEDGER_DB_POOL', 16, 4, 200),
+  databaseUrl: readDatabaseUrl(env, 'DATABASE_URL'),
+  migrationUrl: readDatabaseUrl(env, 'HOOKLEDGER_MIGRATION_URL'),
+  databasePool: readCount(env, 'HOOKLEDGER_DB_POOL', 8, 2, 200),
   operatorKey: readOperatorKey(env),
   masterKey: setting(env, 'HOOKLEDGER_MASTER_KEY'),
   logLevel: readLogLevel(env),
@@ -54,6 +59,7 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
     shared: readFlag(env, 'HOOKLEDGER_SANDBOX_SHARED'),
   },
   drainMs: readCount(env, 'HOOKLEDGER_DRAIN_SECONDS', 10, 0, 600) * 1000,
+  textSearch: readFlag(env, 'HOOKLEDGER_TEXT_SEARCH', true),
 });
 
 const setting = (env: Environment, name: string): string | null => {
@@ -78,11 +84,11 @@ const readRoles = (env: Environment): ReadonlySet<ServerRole> => {
   return new Set(named as ServerRole[]);
 };
 
-const readDatabaseUrl = (env: Environment): string | null => {
-  const text = setting(env, 'DATABASE_URL');
+const readDatabaseUrl = (env: Environment, name: string): string | null => {
+  const text = setting(env, name);
   if (text === null || /^postgres(?:ql)?:\/\//u.test(text)) return text;
   // The value holds a password: it is not shown.
-  throw new StartFailure('DATABASE_URL must start with postgres:// or postgresql://.');
+  throw new StartFailure(`${name} must start with postgres:// or postgresql://.`);
 };
 
 const readOperatorKey = (env: Environment): string | null => {
@@ -98,8 +104,8 @@ const readLogLevel = (env: Environment): LogLevel => {
   throw new StartFailure(`HOOKLEDGER_LOG_LEVEL is "${text}". It may be ${logLevels.join(', ')}.`);
 };
 
-const readFlag = (env: Environment, name: string): boolean => {
-  const text = setting(env, name)?.toLowerCase() ?? 'false';
+const readFlag = (env: Environment, name: string, absent = false): boolean => {
+  const text = setting(env, name)?.toLowerCase() ?? String(absent);
   if (['1', 'true', 'yes', 'on'].includes(text)) return true;
   if (['0', 'false', 'no', 'off'].includes(text)) return false;
   throw new StartFailure(`${name} is "${text}". It may be true or false.`);

@@ -6,6 +6,7 @@ import type { Registry } from 'prom-client';
 import { maxBodyBytes, readJsonBody } from './json-body.js';
 import type { Logger } from './logger.js';
 import { requestDurations } from './metrics.js';
+import { noteRoutes } from './known-routes.js';
 import { Problem } from './problem.js';
 import { problemOf, sendProblem } from './problem-filter.js';
 import type { PlatformRequest } from './request.js';
@@ -29,6 +30,7 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry): FastifyAda
       sendProblem(reply, problemOf(error), request.id),
   });
   const fastify = adapter.getInstance<FastifyInstance>();
+  noteRoutes(fastify);
   takeJsonOnly(fastify);
   noteRequests(fastify, logger, metrics);
   return adapter;
@@ -86,38 +88,4 @@ const noteRequests = (fastify: FastifyInstance, logger: Logger, metrics: Registr
     else logger.info({ ...facts, ...caller }, 'request');
     done();
   });
-};
-
-/**
- * Answers paths that no route has with 404, and with 405 and `Allow` where only the method does not fit. To be called
- * after the routes are registered.
- */
-export const answerUnknownRoutes = (
-  fastify: FastifyInstance,
-): ((request: FastifyRequest, reply: FastifyReply) => void) => {
-  const routes: { readonly method: string; readonly pattern: RegExp }[] = [];
-  fastify.addHook('onRoute', ({ method, url }) => {
-    const methods = Array.isArray(method) ? method : [method];
-    for (const one of methods) routes.push({ method: one, pattern: patternOf(url) });
-  });
-  return (request, reply) => {
-    const path = request.url.split('?', 1)[0] ?? '';
-    const allowed = [...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method))];
-    if (allowed.length === 0)
-      return sendProblem(reply, new Problem(404, 'unknown_route', 'There is nothing at this path.'), request.id);
-    const detail = `This path takes ${allowed.join(', ')}.`;
-    return sendProblem(
-      reply,
-      new Problem(405, 'method_not_allowed', detail, [], { allow: allowed.join(', ') }),
-      request.id,
-    );
-  };
-};
-
-const patternOf = (url: string): RegExp => {
-  const escaped = url.split('/').map((part) => {
-    if (part.startsWith(':')) return '[^/]+';
-    return part === '*' ? '.*' : part.replaceAll(/[.*+?^${}()|[\]\\]/gu, '\\$&');
-  });
-  return new RegExp(`^${escaped.join('/')}$`, 'u');
 };

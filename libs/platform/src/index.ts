@@ -14,7 +14,7 @@ export { Cursors } from './cursor.js';
 export { derivedKey } from './derived-key.js';
 export { etagOf, requireMatch } from './etag.js';
 export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsText, IsWireId } from './fields.js';
-export { answerUnknownRoutes, createHttpAdapter } from './http.js';
+export { createHttpAdapter } from './http.js';
 export type { ReadInstant } from './instants.js';
 export { formatInstant, readBound, readInstant } from './instants.js';
 export { escapePointer, maxBodyBytes, maxDepth, readJsonBody } from './json-body.js';

@@ -3,6 +3,7 @@ import type { ArgumentsHost, ExceptionFilter } from '@nestjs/common';
 import { Catch, HttpException, Inject, Injectable } from '@nestjs/common';
 import type { FastifyReply } from 'fastify';
 import { LogBusy, LogRefused, LogUnavailable } from '#event-store';
+import { methodsAt } from './known-routes.js';
 import type { Logger } from './logger.js';
 import { errorFacts } from './logger.js';
 import { Problem } from './problem.js';
@@ -33,6 +34,9 @@ export const problemOf = (error: unknown): Problem => {
       'The log cannot be reached; nothing was recorded. Do not proceed. Try again.',
     );
   }
+  if (isDatabaseAway(error)) {
+    return unavailable('database_unavailable', 'The database cannot be reached; nothing was recorded. Try again.');
+  }
   if (error instanceof LogRefused) return new Problem(422, 'not_storable', 'This cannot be recorded as it is.');
   if (error instanceof HttpException) return problemOfHttp(error.getStatus());
   return (
@@ -43,6 +47,17 @@ export const problemOf = (error: unknown): Problem => {
       'Something failed here. Nothing more is known to you; the log of the server has the request id.',
     )
   );
+};
+
+const awayCodes = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND'];
+
+/** What the driver says when the database is away, restarting, full, or takes no more connections. */
+const isDatabaseAway = (error: unknown): boolean => {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  // SQLSTATE classes: 08 connection, 53 resources, 57P shutdown and restart, 25006 a standby.
+  if (typeof code === 'string') return awayCodes.includes(code) || /^(?:08...|53...|57P..|25006)$/u.test(code);
+  return /^Connection terminated|^timeout exceeded when trying to connect/u.test(error.message);
 };
 
 const unavailable = (code: string, detail: string): Problem =>
@@ -79,6 +94,14 @@ export const sendProblem = (reply: FastifyReply, problem: Problem, requestId: st
     .send(body);
 };
 
+/** 404 where nothing is at the path, 405 with `Allow` where only the method does not fit (RFC 9110 §15.5.6). */
+const unknownRoute = (request: PlatformRequest): Problem => {
+  const allowed = methodsAt(request.server, request.url.split('?', 1)[0] ?? '');
+  if (allowed.length === 0) return new Problem(404, 'unknown_route', 'There is nothing at this path.');
+  const allow = allowed.join(', ');
+  return new Problem(405, 'method_not_allowed', `This path takes ${allow}.`, [], { allow });
+};
+
 /** Every error of every route, as problem+json. */
 @Catch()
 @Injectable()
@@ -89,7 +112,7 @@ export class ProblemFilter implements ExceptionFilter {
     const http = host.switchToHttp();
     const request = http.getRequest<PlatformRequest>();
     const reply = http.getResponse<FastifyReply>();
-    const problem = problemOf(error);
+    const problem = request.is404 ? unknownRoute(request) : problemOf(error);
     if (problem.status === 500) this.logger.error({ requestId: request.id, ...errorFacts(error) }, 'a request failed');
     // A stream that has begun cannot change its mind; its end is all that can be said.
     if (reply.raw.headersSent) reply.raw.destroy();

@@ -1,0 +1,69 @@
+import { createPool, postgresEventStore, sqlOver } from '#event-store';
+import type { Logger, ServerConfig } from '#platform';
+import { createMetrics, Readiness } from '#platform';
+import { startSandbox } from '#sandbox';
+import { memorySealing } from '#sealing';
+import type { AppServices } from './app.module.js';
+import { AccountDirectory } from './control/accounts/account-directory.js';
+import { ensureDefaultAccount } from './control/accounts/first-start.js';
+import { openDatabase } from './database.js';
+import { noteReadiness } from './noted-readiness.js';
+
+/** What the roles share, running. */
+export interface StartedServices {
+  readonly services: AppServices;
+  /** In reverse order of the start; the database last. */
+  stop(): Promise<void>;
+}
+
+/** Starts everything that Nest is handed. What was started is stopped again when a later part fails. */
+export const startServices = async (
+  config: ServerConfig,
+  logger: Logger,
+  stopping: AbortSignal,
+): Promise<StartedServices> => {
+  const stops: (() => Promise<void>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const end of stops.splice(0).reverse()) await end();
+  };
+  try {
+    const database = await openDatabase(config, logger);
+    stops.push(() => database.stop());
+    const log = (level: 'info' | 'warn' | 'error', message: string, facts: object = {}): void =>
+      logger[level](facts, message);
+    const masterKey = Buffer.alloc(32, 1);
+    const pool = createPool({ connectionString: database.url, max: config.databasePool, log });
+    stops.push(() => pool.end());
+    const sql = sqlOver(pool);
+    const store = postgresEventStore({ connectionString: database.url, log });
+    stops.push(() => store.close());
+    const sealing = memorySealing();
+    const sandbox = await startSandbox({ ...config.sandbox, log });
+    stops.push(() => sandbox.close());
+    const directory = new AccountDirectory({ store, sql, masterKey, logger });
+    stops.push(() => directory.stop());
+    await directory.start();
+    await ensureDefaultAccount(store, directory);
+    const readiness = new Readiness();
+    noteReadiness(readiness, { sql, sandbox });
+    const metrics = createMetrics();
+    const services = {
+      config,
+      logger,
+      metrics,
+      store,
+      sealing,
+      sql,
+      sandbox,
+      keyRing: directory,
+      masterKey,
+      readiness,
+      stopping,
+      directory,
+    };
+    return { services, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+};
