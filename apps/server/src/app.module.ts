@@ -4,6 +4,9 @@ import type { PlatformServices, ServerRole } from '#platform';
 import { PlatformModule } from '#platform';
 import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
+import { AuditModule } from './control/audit/audit.module.js';
+import { PluginsModule } from './control/plugins/plugins.module.js';
+import { GatewayModule } from './gateway/gateway.module.js';
 
 /** What every role needs, started before Nest. */
 export interface AppServices extends PlatformServices {
@@ -16,8 +19,8 @@ export interface AppServices extends PlatformServices {
  * `SecretValues` from the global AccountsModule. Commands need only their handler among the providers: the bus finds it.
  */
 const modulesOf: { readonly [R in ServerRole]: readonly Type[] } = {
-  gateway: [],
-  control: [],
+  gateway: [GatewayModule],
+  control: [PluginsModule, AuditModule],
   worker: [],
 };
 
