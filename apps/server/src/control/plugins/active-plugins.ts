@@ -40,6 +40,8 @@ export interface ActiveSet {
 export abstract class ActivePlugins {
   /** The set in force now. Rejects with `LogUnavailable` when it was never loaded and the log cannot be read. */
   abstract get(account: string): Promise<ActiveSet>;
+  /** The set as the log has it now, whichever replica changed it last. */
+  abstract current(account: string): Promise<ActiveSet>;
   /** The set as it was at an account position, for `chainOf`. */
   abstract at(account: string, position: bigint): Promise<ActiveSet>;
   /** Takes in what was committed before this call; what a command does after its append. */

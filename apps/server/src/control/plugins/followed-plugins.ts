@@ -57,6 +57,11 @@ export class FollowedPlugins extends ActivePlugins {
     return set;
   }
 
+  async current(account: string): Promise<ActiveSet> {
+    await this.get(account);
+    return (await this.accounts.get(account)?.refresh()) ?? this.get(account);
+  }
+
   async at(account: string, position: bigint): Promise<ActiveSet> {
     // What is known may lag behind a position that another replica gave; the log does not.
     const current = await this.accounts.get(account)?.refresh();

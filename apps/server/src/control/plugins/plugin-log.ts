@@ -61,6 +61,21 @@ export class PluginLog {
     return { history: foldPlugin(events.map(({ event }) => event)), version: lastVersion(events) };
   }
 
+  /** A stream's events as they stand. */
+  events(account: string, stream: string): Promise<readonly StoredEvent[]> {
+    return this.store.readStream(account, stream);
+  }
+
+  /** An account's events from one position to another, both included. */
+  between(account: string, first: bigint, last: bigint): Promise<readonly StoredEvent[]> {
+    return this.store.readAccount(account, {
+      ...(first === 0n ? {} : { after: first - 1n }),
+      until: last,
+      limit: Number(last - first) + 1,
+      order: 'oldest',
+    });
+  }
+
   async streams(account: string): Promise<PluginStreams> {
     const events = await this.changes(account, streamTypes);
     const byPlugin = new Map<string, StoredEvent[]>();

@@ -23,6 +23,7 @@ import { decideOrder } from '#plugins';
 import { pluginOrderStream } from '#record';
 import type { Sealing } from '#sealing';
 import { replayable } from '../../gateway/replayable.js';
+import { ActivePlugins } from './active-plugins.js';
 import { sealReason } from './plugin-commands.js';
 import { ReasonBody } from './plugin-fields.js';
 import { PluginLog, type Change } from './plugin-log.js';
@@ -105,7 +106,7 @@ const orderSchema = {
 export class PluginOrderRoute {
   constructor(
     @Inject(CommandBus) private readonly bus: CommandBus,
-    @Inject(PluginLog) private readonly log: PluginLog,
+    @Inject(ActivePlugins) private readonly active: ActivePlugins,
   ) {}
 
   @Get()
@@ -113,7 +114,7 @@ export class PluginOrderRoute {
   @ApiOperation({ summary: 'The order of the installed plugins' })
   @ApiOkResponse({ description: 'First runs first.', schema: orderSchema })
   async read(@Account() account: string, @Res({ passthrough: true }) reply: FastifyReply): Promise<PluginOrderAnswer> {
-    const { set } = await this.log.streams(account);
+    const { set } = await this.active.current(account);
     reply.header('etag', orderEtag(set.order));
     return { pluginIds: set.order };
   }

@@ -11,14 +11,19 @@ import { FollowedPlugins } from './followed-plugins.js';
 import { InstallPluginHandler, InstallPluginRoute } from './install-plugin.js';
 import { AddVersionHandler, AddVersionRoute } from './new-version.js';
 import { PluginCommands } from './plugin-commands.js';
+import { PluginCondition } from './plugin-condition.js';
 import { PluginHistoryRoute } from './plugin-history.js';
 import { PluginLog } from './plugin-log.js';
+import { PluginLogsRoute } from './plugin-logs.js';
 import { PluginOrderRoute, ReorderPluginsHandler } from './plugin-order.js';
 import { PluginViews } from './plugin-view.js';
+import { ReadPluginsRoute } from './read-plugins.js';
+import { ReplacePluginsHandler, ReplacePluginsRoute } from './replace-plugins.js';
 import { RollBackPluginHandler, RollBackPluginRoute } from './roll-back-plugin.js';
 import { SecretValues } from './secrets.js';
 import { SourceLoader } from './source-loader.js';
 import { TogglePluginRoute } from './toggle-plugin.js';
+import { TryPluginHandler, TryPluginRoute } from './try-plugin.js';
 import { UninstallPluginHandler, UninstallPluginRoute } from './uninstall-plugin.js';
 
 const runnableDialect = (name: PluginSnapshot['dialect']): Dialect => {
@@ -68,6 +73,10 @@ export class ActivePluginsModule implements OnModuleDestroy {
     PluginOrderRoute,
     PluginHistoryRoute,
     ChainInForceRoute,
+    ReadPluginsRoute,
+    PluginLogsRoute,
+    TryPluginRoute,
+    ReplacePluginsRoute,
   ],
   providers: [
     PluginLog,
@@ -80,6 +89,9 @@ export class ActivePluginsModule implements OnModuleDestroy {
     RollBackPluginHandler,
     UninstallPluginHandler,
     ReorderPluginsHandler,
+    TryPluginHandler,
+    ReplacePluginsHandler,
+    PluginCondition,
   ],
   exports: [ActivePluginsModule],
 })

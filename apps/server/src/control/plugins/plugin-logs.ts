@@ -1,0 +1,233 @@
+import { Controller, Get, Inject } from '@nestjs/common';
+import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
+import { openReading, ReadModelMissing, type Projection, type TableName } from '#audit';
+import type { EventStore, Sql, StoredEvent } from '#event-store';
+import {
+  Account,
+  Allow,
+  CurrentCaller,
+  Cursors,
+  EVENT_STORE,
+  pagingFields,
+  PathId,
+  Problem,
+  queryId,
+  queryWord,
+  rangeFields,
+  SEALING,
+  show,
+  SQL,
+  StrictQuery,
+  type Caller,
+  type QueryOf,
+  type Shown,
+} from '#platform';
+import { pluginStream, type HostCall, type Sealed } from '#record';
+import type { Sealing } from '#sealing';
+import { noPlugin } from './refusals.js';
+
+/**
+ * Where the lines of `host.log` are, by plugin. The lines themselves stay in the log under their seal; a row only says
+ * at which position one is.
+ */
+export const pluginLogs: Projection = {
+  name: 'plugin-logs',
+  version: 1,
+  types: ['host.called'],
+  tables: ['plugin_log_line'],
+  create: async (sql, table) => {
+    await sql.query(`create table ${table('plugin_log_line')} (
+      account text not null, plugin_id text not null, position bigint not null, recorded_at timestamptz not null,
+      session_id text, primary key (account, plugin_id, position)
+    )`);
+  },
+  apply: async (events, { sql, table }) => {
+    const lines = events.filter(({ event }) => memberOf(event.data) === 'log' && event.pluginId !== undefined);
+    if (lines.length === 0) return;
+    await sql.query(
+      `insert into ${table('plugin_log_line')} (account, plugin_id, position, recorded_at, session_id)
+       select * from unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[], $5::text[]) on conflict do nothing`,
+      [
+        lines.map(({ event }) => event.account),
+        lines.map(({ event }) => event.pluginId),
+        lines.map(({ position }) => String(position)),
+        lines.map(({ event }) => event.recordedAt),
+        lines.map(({ event }) => event.sessionId ?? null),
+      ],
+    );
+  },
+};
+
+const memberOf = (data: object): string => (data as HostCall).member;
+
+const fields = {
+  ...pagingFields,
+  ...rangeFields,
+  sessionId: queryId('Lines of this session only.'),
+  order: queryWord('Newest or oldest first.', ['newest', 'oldest'], 'newest'),
+} as const;
+
+type LogsQuery = QueryOf<typeof fields>;
+
+/** One line of `host.log`. */
+interface LogLine {
+  readonly position: string;
+  readonly recordedAt: string;
+  readonly invocationId: string | null;
+  readonly hook: string | null;
+  readonly sessionId: string | null;
+  readonly pluginVersion: string | null;
+  readonly revision: number | null;
+  readonly level: Shown;
+  readonly message: Shown;
+}
+
+interface LogsPage {
+  readonly items: readonly LogLine[];
+  readonly nextCursor: string | null;
+  readonly completeUpTo: string | null;
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+@ApiTags('plugins')
+@Controller('v1/accounts/:account/plugins')
+export class PluginLogsRoute {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SQL) private readonly sql: Sql,
+    @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(Cursors) private readonly cursors: Cursors,
+  ) {}
+
+  @Get(':plugin/logs')
+  @Allow('admin', 'auditor')
+  @ApiOperation({ summary: 'What the plugin wrote with `host.log`' })
+  @ApiOkResponse({ description: 'Newest first unless asked otherwise; also of a plugin that was uninstalled.' })
+  async logs(
+    @Account() account: string,
+    @CurrentCaller() caller: Caller,
+    @PathId('plugin', 'The plugin.') id: string,
+    @StrictQuery(fields) query: LogsQuery,
+  ): Promise<LogsPage> {
+    const [first] = await this.store.readStream(account, pluginStream(id));
+    if (first === undefined) throw noPlugin(id);
+    const { cursor, order, sessionId, limit } = query;
+    const [from, to] = [query.from?.toISOString() ?? null, query.to?.toISOString() ?? null];
+    const filter = JSON.stringify(['plugin logs', account, id, order, sessionId, from, to]);
+    const after = cursor === null ? null : String(this.cursors.decode(filter, cursor)[0]);
+    const { table, completeUpTo } = await this.reading(account);
+    const positions = await linePositions(this.sql, table, {
+      account,
+      id,
+      order,
+      sessionId,
+      from,
+      to,
+      after,
+      limit: limit + 1,
+    });
+    const shown = positions.slice(0, limit);
+    const lines = await eventsAt(this.store, account, shown);
+    const more = positions.length > limit ? (shown.at(-1) ?? null) : null;
+    return {
+      items: await Promise.all(lines.map((stored) => this.line(account, caller, stored))),
+      nextCursor: more === null ? null : this.cursors.encode(filter, [String(more)]),
+      completeUpTo: completeUpTo === null ? null : String(completeUpTo),
+      from,
+      to,
+    };
+  }
+
+  private async reading(account: string) {
+    try {
+      return await openReading(this.sql, this.store, pluginLogs, account);
+    } catch (error) {
+      if (!(error instanceof ReadModelMissing)) throw error;
+      throw new Problem(503, 'read_model_missing', 'The log lines are not collected yet. Try again.', [], {
+        'retry-after': '5',
+      });
+    }
+  }
+
+  private async line(account: string, caller: Caller, { event, position }: StoredEvent): Promise<LogLine> {
+    const { args } = event.data as unknown as HostCall;
+    const { level, message } = await this.said(account, caller, args ?? null);
+    return {
+      position: String(position),
+      recordedAt: event.recordedAt,
+      invocationId: event.invocationId ?? null,
+      hook: event.hook ?? null,
+      sessionId: event.sessionId ?? null,
+      pluginVersion: event.pluginVersion ?? null,
+      revision: event.pluginRevision ?? null,
+      level,
+      message,
+    };
+  }
+
+  private async said(account: string, caller: Caller, args: Sealed | null): Promise<{ level: Shown; message: Shown }> {
+    const shown = await show(this.sealing, caller, account, args);
+    if (!Array.isArray(shown)) return { level: null, message: shown };
+    const [level, ...rest] = shown as readonly Shown[];
+    return { level: level ?? null, message: rest.length <= 1 ? (rest[0] ?? null) : (rest) };
+  }
+}
+
+/** The events at these positions, in their order. Positions close together are read at once. */
+const eventsAt = async (
+  store: EventStore,
+  account: string,
+  positions: readonly bigint[],
+): Promise<readonly StoredEvent[]> => {
+  const found = new Map<bigint, StoredEvent>();
+  for (const { first, last } of spansOf(positions)) {
+    const events = await store.readAccount(account, {
+      ...(first === 0n ? {} : { after: first - 1n }),
+      until: last,
+      limit: spanMost,
+      types: ['host.called'],
+    });
+    for (const stored of events) found.set(stored.position, stored);
+  }
+  return positions.flatMap((position) => found.get(position) ?? []);
+};
+
+/** Most positions that one read goes over. */
+const spanMost = 500;
+
+const spansOf = (positions: readonly bigint[]): readonly { readonly first: bigint; readonly last: bigint }[] => {
+  const spans: { first: bigint; last: bigint }[] = [];
+  for (const position of [...positions].sort((a, b) => (a < b ? -1 : 1))) {
+    const span = spans.at(-1);
+    if (span !== undefined && position - span.first < BigInt(spanMost)) span.last = position;
+    else spans.push({ first: position, last: position });
+  }
+  return spans;
+};
+
+interface LineQuery {
+  readonly account: string;
+  readonly id: string;
+  readonly order: 'newest' | 'oldest';
+  readonly sessionId: string | null;
+  readonly from: string | null;
+  readonly to: string | null;
+  readonly after: string | null;
+  readonly limit: number;
+}
+
+const linePositions = async (sql: Sql, table: TableName, query: LineQuery): Promise<readonly bigint[]> => {
+  const newest = query.order === 'newest';
+  const rows = await sql.query(
+    `select position::text as position from ${table('plugin_log_line')}
+     where account = $1 and plugin_id = $2
+       and ($3::text is null or session_id = $3)
+       and ($4::timestamptz is null or recorded_at >= $4)
+       and ($5::timestamptz is null or recorded_at < $5)
+       and ($6::bigint is null or position ${newest ? '<' : '>'} $6)
+     order by position ${newest ? 'desc' : 'asc'} limit $7`,
+    [query.account, query.id, query.sessionId, query.from, query.to, query.after, query.limit],
+  );
+  return rows.map(({ position }) => BigInt(String(position)));
+};
