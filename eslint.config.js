@@ -83,5 +83,5 @@ export default defineConfig(
       globals: { module: 'writable', require: 'readonly', __dirname: 'readonly' },
     },
   },
-  { files: ['examples/plugins/**/*.js'], languageOptions: { sourceType: 'script', globals: pluginGlobals } },
+  { files: ['examples/plugins/*/*.js'], languageOptions: { sourceType: 'script', globals: pluginGlobals } },
 );

@@ -4,8 +4,9 @@ import type { Loader, OnLoadArgs, OnLoadResult, OnResolveArgs, OnResolveResult, 
 export const virtualFiles = (files: ReadonlyMap<string, string>): Plugin => ({
   name: 'plugin-files',
   setup: (bundler) => {
-    bundler.onResolve({ filter: /.*/u }, (args) => resolve(files, args));
-    bundler.onLoad({ filter: /.*/u, namespace }, (args) => load(files, args));
+    // No flags: the bundler reads these as Go's regular expressions, which know no `u`.
+    bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, args));
+    bundler.onLoad({ filter: /.*/, namespace }, (args) => load(files, args));
   },
 });
 
