@@ -1,8 +1,14 @@
 export type { CheckCall, Dialect, Fault, HookEntry, HostView, LoadReport, Opening } from './dialect.js';
 export { checkCall, memberNames, refusals } from './middleware/host-calls.js';
 export type { Refusal } from './middleware/host-calls.js';
+export { firesHook } from './middleware/catalogue.js';
 export { middleware } from './middleware/middleware.js';
 export { dialectOf } from './registry.js';
 export { compile, compilerName } from './source/compile.js';
 export type { Compiled, SourceText } from './source/compile.js';
 export { derivePermissions, knownPermissions } from './source/permissions.js';
+export type { Case, CasePlugin, ScriptedHost, SeenWarning } from './conformance/case-file.js';
+export { readCaseFile } from './conformance/case-file.js';
+export type { Observed } from './conformance/compare.js';
+export type { CaseDriver, CaseResult } from './conformance/run-cases.js';
+export { checkContexts, reportOf, runCases } from './conformance/run-cases.js';

@@ -315,3 +315,9 @@ export const firesOn = (hook: MiddlewareHook, operation: string): boolean | unde
   if (hook.operations.fire.includes(operation)) return true;
   return hook.operations.silent.includes(operation) ? false : undefined;
 };
+
+/** The same by the hook's name; undefined also for a hook that does not exist. */
+export const firesHook = (name: string, operation: string): boolean | undefined => {
+  const hook = catalogue.get(name);
+  return hook === undefined ? undefined : firesOn(hook, operation);
+};

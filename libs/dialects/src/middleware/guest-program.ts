@@ -103,11 +103,15 @@ const program = String.raw`(function (kit, setup) {
     }
   };
 
-  const overflowed = (thrown) => {
+  // The engine says in a RangeError that a bound of the realm was reached; null for everything else.
+  const boundReached = (thrown) => {
     try {
-      return isObject(thrown) && getPrototypeOf(thrown) === rangeErrorPrototype && thrown.message === 'Maximum call stack size exceeded';
+      if (!isObject(thrown) || getPrototypeOf(thrown) !== rangeErrorPrototype) return null;
+      const message = thrown.message;
+      if (message === 'Maximum call stack size exceeded') return 'stack';
+      return message === 'Array buffer allocation failed' ? 'memory' : null;
     } catch {
-      return false;
+      return null;
     }
   };
 
@@ -445,7 +449,8 @@ const program = String.raw`(function (kit, setup) {
         result = await (hook.tools ? handler(context, toolsOf(state)) : handler(context));
       } catch (thrown) {
         if (state.madeToken) warn(state, 'cancel_not_returned', null);
-        if (overflowed(thrown)) return undecided(state, 'handler_crashed', 'stack');
+        const bound = boundReached(thrown);
+        if (bound !== null) return undecided(state, 'handler_crashed', bound);
         return undecided(state, 'handler_threw', textOf(thrown));
       }
       settle(state, result);
