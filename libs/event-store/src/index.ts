@@ -19,3 +19,5 @@ export type { Log, PoolOptions } from './postgres/pool.js';
 export { createPool, sqlOver } from './postgres/pool.js';
 export type { PostgresStoreOptions } from './postgres/postgres-store.js';
 export { postgresEventStore } from './postgres/postgres-store.js';
+export type { Follower, FollowerLag, FollowerOptions } from './follower.js';
+export { startFollower } from './follower.js';
