@@ -78,10 +78,10 @@ const load = async (store: EventStore, sealing: Sealing, invocations: number): P
   const worker = async (): Promise<void> => {
     while (next < invocations) {
       const from = next;
-      next += chainsAtOnce;
+      const to = Math.min(from + chainsAtOnce, invocations);
+      next = to;
       const chains = [];
-      for (let n = from; n < Math.min(next, invocations); n += 1)
-        chains.push(await invocationEvents(sealing, invocation(n)));
+      for (let n = from; n < to; n += 1) chains.push(await invocationEvents(sealing, invocation(n)));
       const writes = chains.map(({ stream, events }) => ({ stream, expectedVersion: 0, events }));
       const result = await store.append({ account: 'a', writes, blobs: chains.flatMap(({ blobs }) => blobs) });
       if (result.kind !== 'appended') throw new Error(`not appended: ${result.kind}`);

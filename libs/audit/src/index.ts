@@ -2,7 +2,9 @@ export type { Projection, TableName, Target } from './projection.js';
 export { together } from './projection.js';
 export type { Generation, Handled, ReadModelStatus } from './read-models.js';
 export {
+  dropReadModel,
   dropRetired,
+  openGenerations,
   followerName,
   handleEvents,
   openReadModels,

@@ -1,3 +1,4 @@
+import { grouped } from './grouped.js';
 import type { Row, Sql } from '#event-store';
 import { columnText, indexedText } from './columns.js';
 import type { TableName } from './projection.js';
@@ -202,7 +203,7 @@ export const withHandlers = async (
     `select * from ${table('handler_run')} where account = $1 and position = any($2::bigint[]) order by position, event_position`,
     [account, rows.map((row) => row['position'])],
   );
-  const byInvocation = Map.groupBy(runs, (run) => String(run['position']));
+  const byInvocation = grouped(runs, (run) => String(run['position']));
   return rows.map((row) => toSummary(row, (byInvocation.get(String(row['position'])) ?? []).map(toHandler)));
 };
 

@@ -1,3 +1,4 @@
+import { grouped } from './grouped.js';
 import type { Row, Sql } from '#event-store';
 import { columnText } from './columns.js';
 import { withHandlers, type InvocationSummary } from './invocation-search.js';
@@ -55,7 +56,7 @@ const toNodes = async (
     `select * from ${table('host_call')} where account = $1 and invocation_id = any($2::text[]) order by position`,
     [account, invocations.map(({ invocationId }) => invocationId)],
   );
-  const madeBy = Map.groupBy(calls, (call) => String(call['invocation_id']));
+  const madeBy = grouped(calls, (call) => String(call['invocation_id']));
   return invocations.map((invocation) => ({
     invocation,
     parent: invocation.cause ?? invocation.lineage,

@@ -1,3 +1,4 @@
+import { grouped } from './grouped.js';
 import type { Row, Sql } from '#event-store';
 import { columnText } from './columns.js';
 import { withHandlers, type InvocationSummary, type SearchPlace } from './invocation-search.js';
@@ -46,7 +47,7 @@ const toOperations = async (
     phase: String(row['phase']),
     invocation: summaries[index],
   }));
-  return [...Map.groupBy(sides, ({ key }) => key).values()].map((group) => {
+  return [...grouped(sides, ({ key }) => key).values()].map((group) => {
     const side = (phase: string): readonly InvocationSummary[] =>
       group.flatMap((one) => (one.phase === phase && one.invocation !== undefined ? [one.invocation] : []));
     const [before, after] = [side('before'), side('after')];

@@ -44,7 +44,7 @@ export const openReadModels = (sql: Sql, projections: readonly Projection[]): Pr
     await underLock(tx);
     for (const statement of registryDdl) await tx.query(statement);
     const open: Generation[] = [];
-    for (const projection of projections) open.push(...(await openGenerations(tx, projection)));
+    for (const projection of projections) open.push(...(await generationsOf(tx, projection)));
     return open;
   });
 
@@ -73,7 +73,7 @@ const registryDdl = [
 ];
 
 /** Usually one; while a version is built again, the live tables and those beside them. */
-const openGenerations = async (sql: Sql, projection: Projection): Promise<readonly Generation[]> => {
+const generationsOf = async (sql: Sql, projection: Projection): Promise<readonly Generation[]> => {
   const all = await findGenerations(sql, projection.name);
   const own = all.filter(({ version, state }) => version === projection.version && state !== 'retired');
   if (own.length > 0) return own;
@@ -121,7 +121,7 @@ export interface Handled {
 
 /**
  * Takes the next events of the log into a generation's tables, inside the transaction of the follower's checkpoint. An
- * event that cannot be applied is set aside by itself (ADR 0007). A generation that was being built takes the live
+ * event that cannot be applied is set aside by itself (docs/adr, "Read models set events aside"). A generation that was being built takes the live
  * one's place as soon as it holds no less.
  */
 export const handleEvents = async (
@@ -174,6 +174,22 @@ const takeOver = async (projection: Projection, sql: Sql, building: Generation):
   for (const table of projection.tables) await sql.query(`analyze ${tableNames(building.generation)(table)}`);
   return true;
 };
+
+/** What this program is to follow now: a rebuild that another process began is among it. */
+export const openGenerations = async (sql: Sql, projections: readonly Projection[]): Promise<readonly Generation[]> => {
+  const rows = await sql.query(`select ${columns} from read_model where state <> 'retired' order by generation`);
+  const versions = new Map(projections.map(({ name, version }) => [name, version]));
+  return rows.map(toGeneration).filter(({ name, version }) => versions.get(name) === version);
+};
+
+/** Drops a read model altogether, in all its generations. */
+export const dropReadModel = (sql: Sql, name: string): Promise<void> =>
+  sql.transaction(async (tx) => {
+    await underLock(tx);
+    for (const statement of registryDdl) await tx.query(statement);
+    const rows = await tx.query(`select ${columns}, tables from read_model where name = $1`, [name]);
+    for (const row of rows) await drop(tx, toGeneration(row), row['tables'] as readonly string[]);
+  });
 
 /** Drops tables whose place was taken more than `retiredTablesStayMs` ago. */
 export const dropRetired = (sql: Sql, stayMs = retiredTablesStayMs): Promise<void> =>

@@ -1,3 +1,4 @@
+import { grouped } from './grouped.js';
 import type { EventStore } from '#event-store';
 import { asData, type Actor, type NewEvent } from '#record';
 
@@ -75,7 +76,7 @@ export class ReadRecorder {
     const minute = minuteOf(this.now());
     const due = [...this.sums].filter(([, sum]) => which === 'all' || sum.minute < minute);
     for (const [key, sum] of due) if (sum.more === 0) this.sums.delete(key);
-    const accounts = Map.groupBy(due, ([, { read }]) => read.account);
+    const accounts = grouped(due, ([, { read }]) => read.account);
     for (const sums of accounts.values()) {
       const counted = sums.filter(([, sum]) => sum.more > 0);
       // What cannot be written stays and is tried again.

@@ -1,0 +1,215 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Inject, Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { Gauge, type Registry } from 'prom-client';
+import {
+  dropReadModel,
+  dropRetired,
+  followerName,
+  handleEvents,
+  openGenerations,
+  openReadModels,
+  readModelStatus,
+  type Generation,
+  type Projection,
+} from '#audit';
+import { startFollower, type EventStore, type Follower, type Sql, type StoredEvent } from '#event-store';
+import {
+  CONFIG,
+  errorFacts,
+  EVENT_STORE,
+  LOGGER,
+  METRICS,
+  Readiness,
+  SEALING,
+  SQL,
+  type Logger,
+  type PartState,
+  type ServerConfig,
+} from '#platform';
+import type { Sealing } from '#sealing';
+import { projections } from './projections.js';
+
+/** Events that go into a read model in one transaction. */
+const batchEvents = 1000;
+
+/** How often rebuilds that began elsewhere are looked for, and replaced tables dropped, ms. */
+const lookEveryMs = 5_000;
+
+/** The text search rests after a batch for as long as the batch took, times this: hooks come first. */
+const restShare = 2;
+const longestRestMs = 250;
+
+/** How one read model does, as `/health/ready` tells it. */
+interface ModelLag {
+  readonly positions: string;
+  readonly ms: number;
+  readonly failures: number;
+  readonly setAside: number;
+  readonly state: string;
+}
+
+/** Keeps the read models current: one follower for each generation of tables. */
+@Injectable()
+export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdown {
+  private readonly projections: readonly Projection[];
+  private readonly followers = new Map<number, Follower>();
+  private timer: NodeJS.Timeout | null = null;
+  private looking: Promise<void> = Promise.resolve();
+
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SQL) private readonly sql: Sql,
+    @Inject(SEALING) sealing: Sealing,
+    @Inject(CONFIG) private readonly config: ServerConfig,
+    @Inject(LOGGER) private readonly logger: Logger,
+    @Inject(Readiness) private readonly readiness: Readiness,
+    @Inject(METRICS) private readonly metrics: Registry,
+  ) {
+    this.projections = projections(sealing, config);
+  }
+
+  async onModuleInit(): Promise<void> {
+    if (!this.config.textSearch) await dropReadModel(this.sql, 'text-search');
+    for (const generation of await openReadModels(this.sql, this.projections)) this.follow(generation);
+    this.readiness.register('projectionLag', () => this.state());
+    this.measure();
+    this.timer = setInterval(() => {
+      this.looking = this.looking.then(() => this.look());
+    }, lookEveryMs);
+    this.timer.unref();
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer);
+    await this.looking;
+    await Promise.all([...this.followers.values()].map((follower) => follower.stop()));
+  }
+
+  private async look(): Promise<void> {
+    try {
+      await dropRetired(this.sql);
+      for (const generation of await openGenerations(this.sql, this.projections)) this.follow(generation);
+    } catch (error) {
+      this.logger.warn(errorFacts(error), 'read models could not be looked after; tried again');
+    }
+  }
+
+  private follow(generation: Generation): void {
+    const projection = this.projections.find(({ name }) => name === generation.name);
+    if (projection === undefined || this.followers.has(generation.generation)) return;
+    const handle =
+      projection.name === 'text-search'
+        ? resting((events, sql) => this.handle(projection, generation, events, sql))
+        : (events: readonly StoredEvent[], sql: Sql): Promise<void> => this.handle(projection, generation, events, sql);
+    const follower = startFollower({
+      store: this.store,
+      sql: this.sql,
+      name: followerName(generation),
+      batch: batchEvents,
+      handle,
+      log: (level, message, facts = {}) => this.logger[level](facts, message),
+    });
+    this.followers.set(generation.generation, follower);
+  }
+
+  private async handle(
+    projection: Projection,
+    generation: Generation,
+    events: readonly StoredEvent[],
+    sql: Sql,
+  ): Promise<void> {
+    const { state, setAside } = await handleEvents(projection, generation, events, sql, this.store);
+    for (const { stored, fault } of setAside) {
+      const { event, position } = stored;
+      const facts = {
+        readModel: generation.name,
+        account: event.account,
+        position: String(position),
+        type: event.type,
+      };
+      this.logger.error({ ...facts, fault }, 'an event was set aside: a read model could not take it');
+    }
+    if (state === 'retired') this.leave(generation);
+  }
+
+  /** Other tables took this generation's place. */
+  private leave({ generation }: Generation): void {
+    const follower = this.followers.get(generation);
+    this.followers.delete(generation);
+    // Not awaited: the follower waits for the batch that it is told from.
+    void follower?.stop();
+  }
+
+  private async state(): Promise<PartState> {
+    const lags = await this.lags();
+    const all = Object.values(lags);
+    const why = [
+      ...(all.some(({ failures }) => failures > 0)
+        ? ['a read model cannot be written; searches show less than there is']
+        : []),
+      ...(all.some(({ setAside }) => setAside > 0) ? ['events were set aside; see read_model_set_aside'] : []),
+    ];
+    return {
+      state: why.length === 0 ? 'ok' : 'degraded',
+      ...(why.length === 0 ? {} : { why: why.join('; ') }),
+      ...lags,
+    };
+  }
+
+  private async lags(): Promise<Readonly<Record<string, ModelLag>>> {
+    const models = await readModelStatus(this.sql);
+    const entries = models.flatMap(({ name, generation, state, setAside }): [string, ModelLag][] => {
+      const lag = this.followers.get(generation)?.lag();
+      if (lag === undefined) return [];
+      const { positions, ms, failures } = lag;
+      return [
+        [
+          state === 'live' ? name : `${name} (${state})`,
+          { positions: String(positions), ms, failures, setAside, state },
+        ],
+      ];
+    });
+    return Object.fromEntries(entries);
+  }
+
+  private measure(): void {
+    const lags = (): Promise<Readonly<Record<string, ModelLag>>> => this.lags().catch(() => ({}));
+    const gauge = (name: string, help: string, of: (lag: ModelLag) => number): void => {
+      new Gauge({
+        name,
+        help,
+        labelNames: ['read_model'],
+        registers: [this.metrics],
+        async collect() {
+          this.reset();
+          for (const [model, lag] of Object.entries(await lags())) this.set({ read_model: model }, of(lag));
+        },
+      });
+    };
+    gauge(
+      'hookledger_read_model_lag_events',
+      'Events of the log that a read model has not taken yet.',
+      ({ positions }) => Number(positions),
+    );
+    gauge('hookledger_read_model_lag_seconds', 'How long the oldest of them has waited.', ({ ms }) => ms / 1000);
+    gauge(
+      'hookledger_read_model_failures',
+      'Failures in a row of a read model; 0 while it works.',
+      ({ failures }) => failures,
+    );
+    gauge('hookledger_read_model_set_aside', 'Events that a read model could not take.', ({ setAside }) => setAside);
+  }
+}
+
+type Handle = (events: readonly StoredEvent[], sql: Sql) => Promise<void>;
+
+/** A handler that works a part of the time only, as long as there is more than one batch to do. */
+const resting = (handle: Handle): Handle => {
+  let took = 0;
+  return async (events, sql) => {
+    if (events.length >= batchEvents / 4) await sleep(Math.min(took * restShare, longestRestMs));
+    const start = performance.now();
+    await handle(events, sql);
+    took = performance.now() - start;
+  };
+};
