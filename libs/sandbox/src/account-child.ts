@@ -2,19 +2,24 @@ import type { ChainState } from './chain-state.js';
 import { crashedOutcome } from './chain-state.js';
 import type { Ending, SandboxChild } from './child-process.js';
 import { monotonicMs } from './marker.js';
-import type { CallAnswer, HandlerOutcome, LoadOutcome, Realm } from './sandbox.js';
-import type { HandlerCells, ToParent } from './wire.js';
+import type { Marker } from './marker.js';
+import type { CallAnswer, HandlerOutcome, HandlerRun, LoadOutcome, Realm } from './sandbox.js';
+import { FLAG, OUTCOME_CELLS } from './wire.js';
+import type { HandlerCells, OutcomeCells, ToParent } from './wire.js';
 
 /** Chains that are in a child at once; the others wait here, where a kill does not reach them. */
 const WINDOW_CHAINS = 256;
 const WINDOW_CHARACTERS = 32 * 1024 * 1024;
 /** Realms that one child keeps warm, the least recently used one is dropped first. */
 const MAX_REALMS = 128;
+/** Of realms that took a child down so many are remembered. */
+const MAX_FATAL = 1000;
 /** A chain that saw more children than it has handlers is not to blame, but cannot go on for ever either. */
 const SPARE_DISPATCHES = 3;
 
 interface KnownRealm {
   readonly id: number;
+  readonly key: string;
   readonly pluginId: string;
   /** Chains and loads that still need it. */
   uses: number;
@@ -26,6 +31,20 @@ interface PendingLoad {
   readonly budgetMs: number;
   readonly settle: (outcome: LoadOutcome) => void;
   dispatches: number;
+}
+
+/** Keys of realms that took a child down: their handlers are entered alone, so that nobody else pays for a second time. */
+export class FatalRealms {
+  readonly #keys = new Set<string>();
+
+  has(key: string): boolean {
+    return this.#keys.size > 0 && this.#keys.has(key);
+  }
+
+  add(key: string): void {
+    if (this.#keys.size >= MAX_FATAL) this.#keys.clear();
+    this.#keys.add(key);
+  }
 }
 
 /** What is left over when a child ends. */
@@ -43,15 +62,18 @@ export class AccountChild {
   /** Takes nothing new and ends when it has nothing left. */
   isRetiring = false;
   readonly #onIdle: () => void;
+  /** Realms that took a child down before. */
+  readonly #fatal: FatalRealms;
   readonly #realms = new Map<string, KnownRealm>();
   readonly #chains = new Map<number, { readonly state: ChainState; readonly realms: readonly KnownRealm[] }>();
   readonly #loads = new Map<number, PendingLoad & { readonly known: KnownRealm }>();
   readonly #queue: ChainState[] = [];
   #characters = 0;
 
-  constructor(child: SandboxChild, onIdle: () => void, onLost: (left: Leftovers) => void) {
+  constructor(child: SandboxChild, fatal: FatalRealms, onIdle: () => void, onLost: (left: Leftovers) => void) {
     this.child = child;
     this.#onIdle = onIdle;
+    this.#fatal = fatal;
     child.attach({
       onMessage: (message) => this.#hear(message),
       onEnd: (ending) => onLost(this.#leftovers(ending)),
@@ -95,16 +117,6 @@ export class AccountChild {
     const id = ++lastId;
     const { run } = state;
     const realms = run.handlers.map((handler) => this.#define(handler.realm));
-    const handlers = run.handlers.map((handler, index): HandlerCells => [
-      realms[index]?.id ?? 0,
-      handler.handler,
-      handler.timeoutMs,
-      handler.ceilingMs ?? handler.timeoutMs,
-      handler.args,
-      handler.advances,
-      handler.stopsOn.filter((tag) => tag !== 'failed').join(''),
-      handler.stopsOn.includes('failed'),
-    ]);
     this.#chains.set(id, { state, realms });
     this.#characters += run.input.length;
     state.whenStopped(() => {
@@ -120,40 +132,42 @@ export class AccountChild {
       state.next,
       [...state.lost.keys()],
       run.pausingMembers,
-      handlers,
+      ...this.#handlerCells(state, realms),
     ]);
     this.child.watch();
   }
 
+  #handlerCells(state: ChainState, realms: readonly KnownRealm[]): (string | number)[] {
+    const cells: (string | number)[] = [];
+    let before: HandlerRun | null = null;
+    for (const [index, handler] of state.run.handlers.entries()) {
+      const known = realms[index];
+      let flags = handler.advances ? FLAG.advances : 0;
+      let stopTags = '';
+      for (const tag of handler.stopsOn) {
+        if (tag === 'failed') flags |= FLAG.stopsOnFailure;
+        else stopTags += tag;
+      }
+      if (state.isCareful || (known !== undefined && this.#fatal.has(known.key))) flags |= FLAG.alone;
+      const of: HandlerCells = [
+        known?.id ?? 0,
+        before?.handler === handler.handler ? 0 : handler.handler,
+        handler.timeoutMs,
+        handler.ceilingMs ?? handler.timeoutMs,
+        before?.args === handler.args ? 0 : handler.args,
+        flags,
+        before?.stopsOn === handler.stopsOn ? 0 : stopTags,
+      ];
+      cells.push(...of);
+      before = handler;
+    }
+    return cells;
+  }
+
   #hear(message: ToParent): void {
     switch (message[0]) {
-      case 'returned': {
-        const [, chain, handler, raw, durationMs, late] = message;
-        this.#report(chain, handler, { kind: 'returned', raw, durationMs, late });
-        return;
-      }
-      case 'failed': {
-        const [, chain, handler, cause, detail, durationMs, notes] = message;
-        this.#report(chain, handler, {
-          kind: 'failed',
-          cause: cause === 'timed_out' ? 'timed_out' : 'crashed',
-          detail,
-          durationMs,
-          notes,
-        });
-        return;
-      }
-      case 'not-loaded':
-        this.#report(message[1], message[2], { kind: 'not_loaded', message: message[3] });
-        return;
-      case 'skipped': {
-        const state = this.#chains.get(message[1])?.state;
-        this.#report(message[1], message[2], state?.lost.get(message[2]) ?? crashedOutcome);
-        return;
-      }
-      case 'end':
-        this.#chains.get(message[1])?.state.end();
-        this.#forgetChain(message[1]);
+      case 'outcomes':
+        this.#outcomes(message);
         return;
       case 'restarted': {
         const state = this.#chains.get(message[1])?.state;
@@ -175,9 +189,23 @@ export class AccountChild {
     }
   }
 
-  #report(chain: number, handler: number, outcome: HandlerOutcome): void {
+  #outcomes(message: ToParent & readonly ['outcomes', ...unknown[]]): void {
+    const [, chain, isOver] = message;
     const state = this.#chains.get(chain)?.state;
-    if (state?.next === handler) state.report(outcome);
+    if (state === undefined) return;
+    for (let at = 3; at < message.length; at += OUTCOME_CELLS) {
+      const [handler, kind, text, durationMs, detail] = message.slice(
+        at,
+        at + OUTCOME_CELLS,
+      ) as unknown as OutcomeCells;
+      if (state.next !== handler) continue;
+      state.report(
+        kind === '-' ? (state.lost.get(handler) ?? crashedOutcome) : outcomeOf(kind, text, durationMs, detail),
+      );
+    }
+    if (!isOver) return;
+    state.end();
+    this.#forgetChain(chain);
   }
 
   #call([, chain, handler, start, number, answered, member, args, misfit]: ToParent &
@@ -269,7 +297,7 @@ export class AccountChild {
       this.#realms.set(key, known);
       return known;
     }
-    const made: KnownRealm = { id: ++lastId, pluginId: realm.pluginId, uses: 1, isDoomed: false };
+    const made: KnownRealm = { id: ++lastId, key, pluginId: realm.pluginId, uses: 1, isDoomed: false };
     this.#realms.set(key, made);
     const { account, fileName, code, guest, setup, isolation } = realm;
     this.child.say(['realm', made.id, account, fileName, code, guest, setup, isolation === 'fresh']);
@@ -292,21 +320,46 @@ export class AccountChild {
     if (known.uses === 0 && known.isDoomed) this.child.say(['drop', known.id]);
   }
 
+  #blame(reason: Ending['reason'], marker: Marker): void {
+    const load = this.#loads.get(marker.id);
+    if (load !== undefined && marker.at === 'load') {
+      this.#loads.delete(marker.id);
+      load.settle(loadBlame(reason));
+      return;
+    }
+    const chain = this.#chains.get(marker.id);
+    if (chain === undefined) return;
+    if (marker.at === 'together') {
+      // Which of them it was shows when they are entered one by one; nothing of them had left the realms.
+      chain.state.isCareful = true;
+    } else if (marker.at !== 'outside') {
+      const took = Math.max(0, monotonicMs() - marker.since);
+      chain.state.lost.set(marker.handlerIndex, blame(reason, marker.at, took));
+      const known = chain.realms[marker.handlerIndex];
+      if (known !== undefined) this.#fatal.add(known.key);
+    }
+  }
+
   /** Blames the handler or load that the child ended in, and gives everything else back. */
   #leftovers({ reason, marker }: Ending): Leftovers {
-    const took = Math.max(0, monotonicMs() - marker.since);
-    if (reason !== 'asked' && marker.at !== 'outside') {
-      this.#chains.get(marker.id)?.state.lost.set(marker.handlerIndex, blame(reason, marker.at, took));
-      const load = this.#loads.get(marker.id);
-      if (load !== undefined) {
-        this.#loads.delete(marker.id);
-        load.settle(loadBlame(reason));
-      }
-    }
+    if (reason !== 'asked') this.#blame(reason, marker);
     const chains = [...this.#chains.values()].map(({ state }) => state);
     return { chains: [...chains, ...this.#queue], loads: [...this.#loads.values()] };
   }
 }
+
+const outcomeOf = (kind: '=' | '!' | '?', text: string, durationMs: number, detail: string): HandlerOutcome => {
+  if (kind === '=') return { kind: 'returned', raw: text, durationMs, late: detail === 'late' };
+  if (kind === '?') return { kind: 'not_loaded', message: text };
+  const [cause = '', how = ''] = detail.split(' ');
+  return {
+    kind: 'failed',
+    cause: cause === 'timed_out' ? 'timed_out' : 'crashed',
+    detail: how,
+    durationMs,
+    notes: text,
+  };
+};
 
 const diverged: CallAnswer = {
   kind: 'error',

@@ -22,6 +22,8 @@ export class ChainState implements RunningChain {
   /** How often the handler at `next` began in the present child. */
   start = 0;
   dispatches = 0;
+  /** A child was lost while several of its handlers were entered together: from now on one by one. */
+  isCareful = false;
   /** Takes an answer to whichever child the chain is in by then. */
   answer: (handler: number, call: number, answer: CallAnswer) => void = () => undefined;
   isOver = false;

@@ -12,8 +12,6 @@ import { nodeFlags } from './start-line.js';
 import type { StartLine } from './start-line.js';
 import type { ToChild, ToParent } from './wire.js';
 
-/** After an entry's deadline, until the child is killed: isolated-vm ends what can be ended within it. */
-const GRACE_MS = 400;
 /** Looking at a busy child, ms. */
 const LOOK_MS = 50;
 /** In one entry for so long, a child gives way to the others. */
@@ -192,7 +190,7 @@ export class SandboxChild {
     const marker = readMarker(this.#markerFd);
     const now = monotonicMs();
     const isInside = marker.at !== 'outside';
-    if (isInside && now > marker.deadline + GRACE_MS) {
+    if (isInside && now > marker.killAt) {
       this.kill('deadline');
       return;
     }

@@ -8,18 +8,22 @@ import { readSync, writeSync } from 'node:fs';
 export interface Marker {
   /** Counts entries into plugin code. */
   readonly entry: number;
-  readonly at: 'outside' | 'handler' | 'load';
+  /** `together`: several handlers from `handlerIndex` on in one entry. */
+  readonly at: 'outside' | 'handler' | 'load' | 'together';
   /** The chain that was entered, or the load. */
   readonly id: number;
   readonly handlerIndex: number;
-  /** When the entry must have ended, ms of `monotonicMs`. */
-  readonly deadline: number;
+  /** When the child is killed if it is still there, ms of `monotonicMs`. */
+  readonly killAt: number;
   readonly since: number;
 }
 
+/** Index into `PLACES`. */
+export type Place = 0 | 1 | 2 | 3;
+
 const WORDS = 6;
 const BYTES = WORDS * 8;
-const PLACES = ['outside', 'handler', 'load'] as const;
+const PLACES = ['outside', 'handler', 'load', 'together'] as const;
 
 /** Milliseconds of CLOCK_MONOTONIC, which all processes of a machine share. */
 export const monotonicMs = (): number => {
@@ -30,16 +34,16 @@ export const monotonicMs = (): number => {
 /** Returns a function that writes the marker into the file; `entry` is counted here. */
 export const markerWriter = (
   fd: number,
-): ((place: 0 | 1 | 2, id: number, handlerIndex: number, since: number, deadline: number) => void) => {
+): ((place: Place, id: number, handlerIndex: number, since: number, killAt: number) => void) => {
   const words = new Float64Array(WORDS);
   const bytes = Buffer.from(words.buffer);
-  return (place, id, handlerIndex, since, deadline) => {
+  return (place, id, handlerIndex, since, killAt) => {
     if (place !== 0) words[0] = (words[0] ?? 0) + 1;
     words[1] = place;
     words[2] = id;
     words[3] = handlerIndex;
     words[4] = since;
-    words[5] = deadline;
+    words[5] = killAt;
     writeSync(fd, bytes, 0, BYTES, 0);
   };
 };
@@ -47,6 +51,6 @@ export const markerWriter = (
 export const readMarker = (fd: number): Marker => {
   const words = new Float64Array(WORDS);
   readSync(fd, Buffer.from(words.buffer), 0, BYTES, 0);
-  const [entry = 0, place = 0, id = 0, handlerIndex = 0, since = 0, deadline = 0] = words;
-  return { entry, at: PLACES[place] ?? 'outside', id, handlerIndex, since, deadline };
+  const [entry = 0, place = 0, id = 0, handlerIndex = 0, since = 0, killAt = 0] = words;
+  return { entry, at: PLACES[place] ?? 'outside', id, handlerIndex, since, killAt };
 };

@@ -1,5 +1,5 @@
 import { setPriority } from 'node:os';
-import { AccountChild } from './account-child.js';
+import { AccountChild, FatalRealms } from './account-child.js';
 import type { Leftovers } from './account-child.js';
 import { ChainState } from './chain-state.js';
 import { childProgram } from './child-program.js';
@@ -95,6 +95,7 @@ class AccountSandbox implements Sandbox {
   #spare: SandboxChild | null = null;
   #spareTimer: NodeJS.Timeout | undefined;
   readonly #reaper: NodeJS.Timeout;
+  readonly #fatal = new FatalRealms();
   #isClosed = false;
 
   constructor(options: SandboxOptions, settings: ChildSettings, remove: () => Promise<void>) {
@@ -175,6 +176,7 @@ class AccountSandbox implements Sandbox {
     this.#spareTimer.unref();
     const home: AccountChild = new AccountChild(
       child,
+      this.#fatal,
       () => this.#idle(home),
       (left) => this.#lost(key, home, left),
     );

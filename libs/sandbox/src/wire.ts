@@ -2,17 +2,41 @@
  * The messages between the API process and a child. First cell: the word; the rest in the order of these tuples.
  * `chain` and `load` are numbers given by the API process, unique per child.
  */
+
+/** Bits of a handler's flags. */
+export const FLAG = {
+  /** Its patch is given to the handlers after it. */
+  advances: 1,
+  /** The chain ends when it fails. */
+  stopsOnFailure: 2,
+  /** It is entered by itself, never together with others: it was slow or fatal before. */
+  alone: 4,
+} as const;
+
+/** Of each handler, in a row; 0 stands for the same text as the handler before. */
 export type HandlerCells = readonly [
   realm: number,
-  handler: string,
+  handler: string | 0,
   timeoutMs: number,
   ceilingMs: number,
-  args: string,
-  advances: boolean,
-  /** Tags in one string; `failed` apart. */
-  stopTags: string,
-  stopsOnFailure: boolean,
+  args: string | 0,
+  flags: number,
+  stopTags: string | 0,
 ];
+
+export const HANDLER_CELLS = 7;
+
+/** What became of one handler: `=` returned (raw), `!` failed (notes), `?` not loaded (message), `-` passed over. */
+export type OutcomeCells = readonly [
+  handler: number,
+  kind: '=' | '!' | '?' | '-',
+  text: string,
+  durationMs: number,
+  /** `late` or empty; or what failed: `timed_out sync`. */
+  detail: string,
+];
+
+export const OUTCOME_CELLS = 5;
 
 export type ToChild =
   | readonly [
@@ -36,7 +60,7 @@ export type ToChild =
       /** Handlers that failed in a child that is no more: not run, counted as failed. */
       failed: readonly number[],
       pausing: readonly string[],
-      handlers: readonly HandlerCells[],
+      ...handlers: (string | number)[],
     ]
   | readonly [
       'answer',
@@ -53,20 +77,8 @@ export type ToChild =
 
 export type ToParent =
   | readonly ['ready', pid: number]
-  | readonly ['returned', chain: number, handler: number, raw: string, durationMs: number, late: boolean]
-  | readonly [
-      'failed',
-      chain: number,
-      handler: number,
-      cause: string,
-      detail: string,
-      durationMs: number,
-      notes: string,
-    ]
-  | readonly ['not-loaded', chain: number, handler: number, message: string]
-  /** A handler that is in `failed` was passed over. */
-  | readonly ['skipped', chain: number, handler: number]
-  | readonly ['end', chain: number]
+  /** Outcomes in chain order; `isOver` when none will follow. */
+  | readonly ['outcomes', chain: number, isOver: boolean, ...outcomes: (string | number)[]]
   /** The handler begins once more, as its isolate was lost through another's fault; `start` counts these. */
   | readonly ['restarted', chain: number, handler: number, start: number]
   | readonly [

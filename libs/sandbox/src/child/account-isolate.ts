@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type ivm from 'isolated-vm';
 import { BOOTSTRAP, ENTER } from './bootstrap.js';
+import { DRIVE, DRIVER } from './driver.js';
+import { monotonicMs } from '../marker.js';
 
 export interface RealmSource {
   readonly id: number;
@@ -16,9 +18,16 @@ export interface RealmSource {
 export interface LiveRealm {
   readonly context: ivm.Context;
   /** The realm's one function, see `bootstrap.ts`. */
-  readonly enter: ivm.Reference<(...args: (string | number | boolean | null)[]) => string>;
+  readonly enter: ivm.Reference<(...args: Given[]) => string>;
   /** What the guest program reported right after the plugin's code had run: from then on the handlers are fixed. */
   readonly report: string;
+}
+
+type Given = string | number | boolean | null | ivm.Dereference<unknown>;
+
+interface Driver {
+  readonly drive: ivm.Reference<(...args: Given[]) => string>;
+  readonly signal: ivm.Reference<(id: number) => void>;
 }
 
 export type Opened =
@@ -32,27 +41,32 @@ export type Opened =
     };
 
 /**
- * Contexts that one isolate gives birth to before it is retired: released contexts are only collected by a full GC,
+ * Contexts that were made and given up before the isolate is retired: released contexts are only collected by a full GC,
  * which creating contexts does not start, and an isolate of 64 MiB died after 414 of them.
  */
-const MAX_CONTEXTS = 96;
+const MAX_DEAD_CONTEXTS = 64;
 
 /** The isolate of one account with the warm realms of its plugins. It lives until it is lost, retired or idle. */
 export class AccountIsolate {
   readonly isolate: ivm.Isolate;
   /** Handler runs that are in it now. */
   active = 0;
+  /** When the driver began each handler of its walk, and when it ended. */
+  ticks: number[] = [];
+  readonly #vm: typeof ivm;
+  #driver: Driver | null = null;
   readonly #warm = new Map<number, LiveRealm>();
   readonly #boots = new Map<string, ivm.Script>();
   #contexts = 0;
 
   constructor(vm: typeof ivm, memoryMiB: number) {
+    this.#vm = vm;
     this.isolate = new vm.Isolate({ memoryLimit: memoryMiB });
   }
 
   /** No new run should start here; once none is active it can be disposed. */
   get isSpent(): boolean {
-    return this.#contexts >= MAX_CONTEXTS || this.isolate.isDisposed;
+    return this.#contexts - this.#warm.size >= MAX_DEAD_CONTEXTS || this.isolate.isDisposed;
   }
 
   warm(realmId: number): LiveRealm | undefined {
@@ -60,7 +74,11 @@ export class AccountIsolate {
   }
 
   drop(realmId: number): void {
-    this.#warm.get(realmId)?.context.release();
+    const realm = this.#warm.get(realmId);
+    if (realm === undefined || this.isolate.isDisposed) return;
+    this.#driver?.drive.applySync(undefined, [DRIVE.drop, realmId]);
+    realm.enter.release();
+    realm.context.release();
     this.#warm.delete(realmId);
   }
 
@@ -96,7 +114,10 @@ export class AccountIsolate {
       return this.#reportFault(error, performance.now() - started, budgetMs);
     }
     const realm = { context, enter, report };
-    if (keep === 'keep') this.#warm.set(source.id, realm);
+    if (keep === 'keep') {
+      this.#warm.set(source.id, realm);
+      this.#join(source.id, realm);
+    }
     return { kind: 'opened', realm };
   }
 
@@ -155,6 +176,36 @@ export class AccountIsolate {
     const timedOut = isTimeout(error, tookMs, budgetMs);
     const message = timedOut ? 'Loading took too long.' : 'The guest program could not report.';
     return { kind: 'failed', cause: timedOut ? 'timed_out' : 'crashed', message, line: null, column: null };
+  }
+
+  /** The driver's function; the driver lives in a context of its own. */
+  get drive(): Driver['drive'] {
+    return this.#driven().drive;
+  }
+
+  #driven(): Driver {
+    if (this.#driver !== null) return this.#driver;
+    const context = this.isolate.createContextSync();
+    const tick = new this.#vm.Callback(() => void this.ticks.push(monotonicMs()), { sync: true });
+    const made = context.evalClosureSync(
+      `'use strict';return (${DRIVER})($0,$1,$2)`,
+      [tick, ENTER.begin, ENTER.collect],
+      {
+        result: { reference: true },
+      },
+    ) as ivm.Reference<Record<string, unknown>>;
+    this.#driver = {
+      drive: made.getSync('drive', { reference: true }) as unknown as Driver['drive'],
+      signal: made.getSync('signal', { reference: true }) as unknown as Driver['signal'],
+    };
+    for (const [id, realm] of this.#warm) this.#join(id, realm);
+    return this.#driver;
+  }
+
+  #join(realmId: number, realm: LiveRealm): void {
+    if (this.#driver === null) return;
+    realm.enter.applySync(undefined, [ENTER.join, 0, this.#driver.signal.derefInto()]);
+    this.#driver.drive.applySync(undefined, [DRIVE.add, realmId, realm.enter.derefInto()]);
   }
 
   #boot(guest: string): ivm.Script {

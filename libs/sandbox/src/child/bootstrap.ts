@@ -18,7 +18,7 @@ export const MAX_ARGS = 256 * 1024;
 export const MAX_RAW = 24 * 1024 * 1024;
 
 /** First argument of the realm's function. */
-export const ENTER = { setup: 0, report: 1, begin: 2, collect: 3, answer: 4, close: 5, loaded: 6 } as const;
+export const ENTER = { setup: 0, report: 1, begin: 2, collect: 3, answer: 4, close: 5, loaded: 6, join: 7 } as const;
 
 /** JavaScript of a function that takes the guest program and returns the realm's function. */
 export const BOOTSTRAP = String.raw`(function (guest) {
@@ -127,6 +127,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
   const runs = new SafeMap();
 
   class Run {
+    #id;
     #open = true;
     #raw = null;
     #crash = '';
@@ -136,6 +137,10 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     #openCalls = 0;
     #pending = new SafeMap();
     #outbox = '';
+
+    constructor(id) {
+      this.#id = id;
+    }
 
     get open() {
       return this.#open;
@@ -147,6 +152,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       this.#raw = raw;
       this.#doneAt = now();
       this.#open = false;
+      tell(this.#id);
     }
 
     note(notes) {
@@ -194,6 +200,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       if (!this.#open) return;
       this.#crash = detail;
       this.#open = false;
+      tell(this.#id);
     }
 
     answer(number, ok, text, code) {
@@ -251,19 +258,32 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     return run.collect();
   };
 
+  // In a microtask of this realm the realm is the entered one, whoever called; else V8 refuses new Function here.
+  const begin = async (run, name, input, patches, args) => {
+    await undefined;
+    try {
+      program.call(name, input, patches, args, run);
+    } catch (error) {
+      run.crashed(isRangeError(error) ? 'stack' : 'killed');
+    }
+  };
+  /** Tells the driver that a run has ended. What it throws (a full stack) must not show the plugin another realm's error. */
+  const tell = (id) => {
+    try {
+      signal(id);
+    } catch {}
+  };
+
   let program;
   let loaded = false;
+  let signal = () => {};
   return (op, id, a, b, c, d) => {
     switch (op) {
       case ${ENTER.begin}: {
-        const run = new Run();
+        const run = new Run(id);
         runs.set(id, run);
-        try {
-          program.call(a, b, c, d, run);
-        } catch (error) {
-          run.crashed(isRangeError(error) ? 'stack' : 'killed');
-        }
-        return run.open ? '' : collected(id, run);
+        begin(run, a, b, c, d);
+        return '';
       }
       case ${ENTER.collect}:
         return collected(id, runs.get(id));
@@ -288,6 +308,9 @@ export const BOOTSTRAP = String.raw`(function (guest) {
             loaded = true;
           },
         });
+        return '';
+      case ${ENTER.join}:
+        signal = a;
         return '';
       case ${ENTER.loaded}:
         return loaded ? 'yes' : '';

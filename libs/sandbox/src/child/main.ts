@@ -61,11 +61,22 @@ const walker = new ChainWalker(vm, settings.isolateMiB, markerWriter(MARKER), {
   flush,
 });
 
+type HandlerArray = readonly (string | number)[];
+
 const obey = (received: Message): void => {
   const message = received as unknown as ToChild;
   switch (message[0]) {
     case 'run':
-      walker.begin(message[1], message[2], message[3], message[4], message[5], message[6], message[7], message[8]);
+      walker.begin(
+        message[1],
+        message[2],
+        message[3],
+        message[4],
+        message[5],
+        message[6],
+        message[7],
+        message.slice(8) as HandlerArray,
+      );
       return;
     case 'answer':
       walker.answer(message[1], message[2], message[3], message[4], message[5], message[6], message[7]);
@@ -82,7 +93,7 @@ const obey = (received: Message): void => {
       walker.stop(message[1]);
       return;
     case 'load':
-      walker.load(message[1], message[2], message[3], message[4]);
+      walker.load(message[1], message[3], message[4]);
   }
 };
 

@@ -1,0 +1,47 @@
+import { Socket } from 'node:net';
+import { Incoming, Outgoing } from '../src/framing.js';
+import type { Message } from '../src/framing.js';
+
+/**
+ * The same handlers without any sandbox: a plain process that gets the same message over the same framing, calls the
+ * functions one after another on one object and sends the results back. What the sandbox costs is measured against it.
+ */
+type Handler = (context: Record<string, unknown>, tools: object) => unknown;
+
+const handlers: Handler[] = [];
+const outgoing = new Outgoing();
+const socket = new Socket({ fd: 3, readable: true, writable: true });
+const host = {
+  log: (level: string, text: string): Promise<void> => {
+    outgoing.push(['call', 0, 0, 0, 0, false, 'log', JSON.stringify([level, text]), null]);
+    return Promise.resolve();
+  },
+};
+Object.assign(globalThis, { host });
+
+const run = async (chain: number, input: string): Promise<void> => {
+  const context = JSON.parse(input) as Record<string, unknown>;
+  for (let index = 0; index < handlers.length; index++) {
+    const result = await handlers[index]?.(context, {});
+    const patch = typeof result === 'object' && result !== null ? result : {};
+    Object.assign(context, patch);
+    outgoing.push(['returned', chain, index, JSON.stringify(patch)]);
+  }
+  outgoing.push(['end', chain]);
+  if (!outgoing.isEmpty) socket.write(outgoing.take());
+};
+
+const obey = (message: Message): void => {
+  const [word, chain, text] = message as [string, number, string];
+  if (word === 'define') {
+    const scope: { on: Record<string, Handler> } = { on: {} };
+    new Function('on', text)(scope.on);
+    if (scope.on['it'] !== undefined) handlers.push(scope.on['it']);
+    return;
+  }
+  void run(chain, text);
+};
+
+const incoming = new Incoming(obey);
+socket.on('data', (chunk: Buffer) => incoming.push(chunk));
+socket.on('close', () => process.exit(0));
