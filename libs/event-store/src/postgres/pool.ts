@@ -65,11 +65,11 @@ export const sqlOver = (pool: pg.Pool): Sql => ({
   transaction: (work) => inTransaction(pool, work),
 });
 
-const rowsOf = async <R extends Row>(
+const rowsOf = async <R extends object>(
   at: pg.Pool | pg.PoolClient,
   text: string,
   values: readonly unknown[] | undefined,
-): Promise<readonly R[]> => (await at.query<R>(text, values === undefined ? [] : [...values])).rows;
+): Promise<readonly R[]> => (await at.query<R & Row>(text, values === undefined ? [] : [...values])).rows;
 
 const inTransaction = async <T>(pool: pg.Pool, work: (sql: Sql) => Promise<T>): Promise<T> => {
   const client = await pool.connect();

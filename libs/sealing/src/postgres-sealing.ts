@@ -1,0 +1,41 @@
+import { LRUCache } from 'lru-cache';
+import type { EventStore, Sql } from '#event-store';
+import { storedDataKeys } from './data-keys.js';
+import { keyedSealing, scopeName } from './keyed-sealing.js';
+import type { MasterKey } from './master-key.js';
+import type { KeyErasure, Sealing } from './sealing.js';
+
+/** What sealing needs. */
+export interface PostgresSealingOptions {
+  readonly sql: Sql;
+  /** Gives the blobs. */
+  readonly store: Pick<EventStore, 'blob'>;
+  readonly masterKey: MasterKey;
+  /** Masters that data keys may still be wrapped by, while a rotation is under way. */
+  readonly formerMasterKeys?: readonly MasterKey[];
+}
+
+/** Sealing with data keys in Postgres, wrapped by the master key. */
+export const postgresSealing = (options: PostgresSealingOptions): Sealing & KeyErasure => {
+  const keys = storedDataKeys(options.sql, [options.masterKey, ...(options.formerMasterKeys ?? [])]);
+  // Still sealed: a destroyed key closes what is cached as well.
+  const blobs = new LRUCache<string, Uint8Array>({
+    maxSize: 16 * 1024 * 1024,
+    sizeCalculation: (bytes) => bytes.length || 1,
+  });
+
+  const blobOf = async (hash: string): Promise<Uint8Array | null> => {
+    const known = blobs.get(hash);
+    if (known !== undefined) return known;
+    const bytes = await options.store.blob(hash);
+    if (bytes !== null) blobs.set(hash, bytes);
+    return bytes;
+  };
+
+  const sealing = keyedSealing(keys, blobOf);
+  return {
+    ...sealing,
+    erase: async (account, scope) =>
+      keys.destroy(account, await scopeName(scope, (id) => sealing.searchHash(account, id))),
+  };
+};
