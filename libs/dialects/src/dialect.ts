@@ -64,6 +64,8 @@ export interface Dialect {
   readonly guest: string;
   /** Bounds of `timeouts`, ms. */
   readonly timeoutBounds: { readonly min: number; readonly max: number };
+  /** Fields of a firing's body that are the hook's own arguments; all others are the envelope's. */
+  readonly ownFields: readonly string[];
   open(hook: string, body: JsonObject): Opening;
   hostView(hook: string, input: JsonObject, hop: number): HostView;
   /** `Realm.setup`. */

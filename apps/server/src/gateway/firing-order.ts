@@ -1,6 +1,6 @@
 import { IsString } from 'class-validator';
 import type { Dialect, Opening } from '#dialects';
-import { AbsentOrNull, IsInstant, IsWireId, Problem, readDto, type FieldFault } from '#platform';
+import { AbsentOrNull, escapePointer, IsInstant, IsWireId, Problem, readDto, type FieldFault } from '#platform';
 import type { Json, JsonObject } from '#record';
 
 /** What a firing says beside the hook's own arguments. A field that is null is a field that is not given. */
@@ -35,7 +35,9 @@ const envelopeFields = new Set(Object.keys(new FiringEnvelope()));
  */
 export const readOrder = (dialect: Dialect, hook: string, body: unknown): FiringOrder => {
   const parts = split(body);
-  const faults: FieldFault[] = [];
+  const faults: FieldFault[] = Object.keys(parts.own)
+    .filter((key) => !dialect.ownFields.includes(key))
+    .map((key) => ({ pointer: `/${escapePointer(key)}`, reason: unknownField(dialect) }));
   const envelope = envelopeOf(parts.envelope, faults);
   const opening = dialect.open(hook, parts.own);
   if (opening.kind === 'refused') throw misfit([...faults, ...opening.faults]);
@@ -64,6 +66,9 @@ const envelopeOf = (given: JsonObject, faults: FieldFault[]): FiringEnvelope => 
     return new FiringEnvelope();
   }
 };
+
+const unknownField = ({ ownFields }: Dialect): string =>
+  `unknown field; known are ${[...ownFields, ...envelopeFields].join(', ')}`;
 
 const misfit = (faults: readonly FieldFault[]): Problem =>
   new Problem(422, 'invalid_arguments', 'The firing does not fit the hook; nothing was run.', faults);

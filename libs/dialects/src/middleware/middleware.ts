@@ -32,6 +32,7 @@ const hookOf = (name: string): MiddlewareHook => {
 /** The middleware dialect, profile mw-1. Its hooks are known by `entries`; asking about another one throws. */
 export const middleware: Dialect = {
   name: 'middleware',
+  ownFields: ['context'],
   entries: new Map([...catalogue].map(([name, hook]) => [name, entryOf(hook)])),
   guest: guestProgram,
   timeoutBounds: { min: 1, max: limits.handlerMs },
