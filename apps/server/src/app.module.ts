@@ -7,6 +7,7 @@ import { AccountsModule } from './control/accounts/accounts.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
 import { PluginsModule } from './control/plugins/plugins.module.js';
 import { GatewayModule } from './gateway/gateway.module.js';
+import { WorkerModule } from './worker/worker.module.js';
 
 /** What every role needs, started before Nest. */
 export interface AppServices extends PlatformServices {
@@ -21,7 +22,7 @@ export interface AppServices extends PlatformServices {
 const modulesOf: { readonly [R in ServerRole]: readonly Type[] } = {
   gateway: [GatewayModule],
   control: [PluginsModule, AuditModule],
-  worker: [],
+  worker: [WorkerModule],
 };
 
 /** The program, in the roles that the configuration names. */

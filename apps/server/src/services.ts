@@ -1,12 +1,14 @@
 import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
-import { createMetrics, Readiness } from '#platform';
+import { createMetrics, Readiness, StartFailure } from '#platform';
 import { startSandbox } from '#sandbox';
-import { memorySealing } from '#sealing';
+import { loadMasterKey, MasterKeyProblem, postgresSealing } from '#sealing';
+import type { MasterKey } from '#sealing';
 import type { AppServices } from './app.module.js';
 import { AccountDirectory } from './control/accounts/account-directory.js';
 import { ensureDefaultAccount } from './control/accounts/first-start.js';
 import { openDatabase } from './database.js';
+import { makeDataDir } from './embedded/cluster-files.js';
 import { noteReadiness } from './noted-readiness.js';
 
 /** What the roles share, running. */
@@ -27,17 +29,20 @@ export const startServices = async (
     for (const end of stops.splice(0).reverse()) await end();
   };
   try {
+    makeDataDir(config.dataDir);
+    const master = readMasterKey(config);
     const database = await openDatabase(config, logger);
     stops.push(() => database.stop());
     const log = (level: 'info' | 'warn' | 'error', message: string, facts: object = {}): void =>
       logger[level](facts, message);
-    const masterKey = Buffer.alloc(32, 1);
     const pool = createPool({ connectionString: database.url, max: config.databasePool, log });
     stops.push(() => pool.end());
     const sql = sqlOver(pool);
     const store = postgresEventStore({ connectionString: database.url, log });
     stops.push(() => store.close());
-    const sealing = memorySealing();
+    const sealing = postgresSealing({ sql, store, masterKey: master });
+    // Derived once more: what signs cursors and tokens is never the key that wraps.
+    const masterKey = master.wrapping.export();
     const sandbox = await startSandbox({ ...config.sandbox, log });
     stops.push(() => sandbox.close());
     const directory = new AccountDirectory({ store, sql, masterKey, logger });
@@ -65,5 +70,13 @@ export const startServices = async (
   } catch (error) {
     await stop();
     throw error;
+  }
+};
+
+const readMasterKey = ({ masterKey, dataDir }: ServerConfig): MasterKey => {
+  try {
+    return loadMasterKey({ environment: masterKey ?? undefined, dataDir });
+  } catch (error) {
+    throw error instanceof MasterKeyProblem ? new StartFailure(`${error.message}.`) : error;
   }
 };
