@@ -42,6 +42,17 @@ export interface ChildEvents {
   readonly onEnd: (ending: Ending) => void;
 }
 
+/** One timer for all children that are at work. */
+const watched = new Set<SandboxChild>();
+let eye: NodeJS.Timeout | undefined;
+
+const lookAtAll = (): void => {
+  for (const child of watched) child.look();
+  if (watched.size > 0) return;
+  clearInterval(eye);
+  eye = undefined;
+};
+
 /** One sandbox process seen from outside: its pipe, and the eye on it while it is busy. */
 export class SandboxChild {
   readonly ready: Promise<void>;
@@ -57,7 +68,6 @@ export class SandboxChild {
   #reason: Ending['reason'] | null = null;
   #ended = false;
   #flushes = false;
-  #eye: NodeJS.Timeout | undefined;
   #isNiced = false;
   #stderr = '';
   #settleEnded: () => void = () => undefined;
@@ -125,15 +135,30 @@ export class SandboxChild {
 
   /** Watches the child while it has something to do. */
   watch(): void {
-    if (this.#eye !== undefined || this.#ended) return;
-    this.#eye = setInterval(() => this.#look(), LOOK_MS);
-    this.#eye.unref();
+    if (!this.#ended) watched.add(this);
+    eye ??= setInterval(lookAtAll, LOOK_MS).unref();
   }
 
   unwatch(): void {
-    clearInterval(this.#eye);
-    this.#eye = undefined;
-    this.#nice(false);
+    watched.delete(this);
+    if (this.#isNiced) this.#nice(false);
+  }
+
+  /** Kills it when it is over its time or memory; lets others go first when it is busy. */
+  look(): void {
+    if (this.#ended) return;
+    const marker = readMarker(this.#markerFd);
+    const now = monotonicMs();
+    const isInside = marker.at !== 'outside';
+    if (isInside && now > marker.killAt) {
+      this.kill('deadline');
+      return;
+    }
+    if (residentBytes(this.#pid) > this.#settings.maxBytes) {
+      this.kill('memory');
+      return;
+    }
+    this.#nice(isInside && now - marker.since > BUSY_MS);
   }
 
   kill(reason: Ending['reason']): void {
@@ -184,21 +209,6 @@ export class SandboxChild {
     this.#settleEnded();
     const outOfMemory = /out of memory|Allocation failed|heap limit/i.test(said);
     this.#events?.onEnd({ reason: this.#reason ?? (outOfMemory ? 'memory' : 'gone'), marker });
-  }
-
-  #look(): void {
-    const marker = readMarker(this.#markerFd);
-    const now = monotonicMs();
-    const isInside = marker.at !== 'outside';
-    if (isInside && now > marker.killAt) {
-      this.kill('deadline');
-      return;
-    }
-    if (residentBytes(this.#pid) > this.#settings.maxBytes) {
-      this.kill('memory');
-      return;
-    }
-    this.#nice(isInside && now - marker.since > BUSY_MS);
   }
 
   #nice(yes: boolean): void {

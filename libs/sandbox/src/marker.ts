@@ -19,7 +19,7 @@ export interface Marker {
 }
 
 /** Index into `PLACES`. */
-export type Place = 0 | 1 | 2 | 3;
+type Place = 1 | 2 | 3;
 
 const WORDS = 6;
 const BYTES = WORDS * 8;
@@ -31,20 +31,41 @@ export const monotonicMs = (): number => {
   return seconds * 1000 + nanoseconds / 1e6;
 };
 
-/** Returns a function that writes the marker into the file; `entry` is counted here. */
-export const markerWriter = (
-  fd: number,
-): ((place: Place, id: number, handlerIndex: number, since: number, killAt: number) => void) => {
+/** What a child says about itself through the file. */
+export interface MarkerWriter {
+  readonly enter: (place: Place, id: number, handlerIndex: number, since: number, killAt: number) => void;
+  readonly leave: () => void;
+}
+
+/** Being outside is only written when it lasts: it is what a child is between any two entries, and writing costs. */
+const LEAVE_MS = 50;
+
+export const markerWriter = (fd: number): MarkerWriter => {
   const words = new Float64Array(WORDS);
   const bytes = Buffer.from(words.buffer);
-  return (place, id, handlerIndex, since, killAt) => {
-    if (place !== 0) words[0] = (words[0] ?? 0) + 1;
-    words[1] = place;
-    words[2] = id;
-    words[3] = handlerIndex;
-    words[4] = since;
-    words[5] = killAt;
+  let isOutside = true;
+  let timer: NodeJS.Timeout | undefined;
+  const settle = (): void => {
+    timer = undefined;
+    if (!isOutside) return;
+    words[1] = 0;
     writeSync(fd, bytes, 0, BYTES, 0);
+  };
+  return {
+    enter: (place, id, handlerIndex, since, killAt) => {
+      isOutside = false;
+      words[0] = (words[0] ?? 0) + 1;
+      words[1] = place;
+      words[2] = id;
+      words[3] = handlerIndex;
+      words[4] = since;
+      words[5] = killAt;
+      writeSync(fd, bytes, 0, BYTES, 0);
+    },
+    leave: () => {
+      isOutside = true;
+      timer ??= setTimeout(settle, LEAVE_MS);
+    },
   };
 };
 

@@ -149,7 +149,7 @@ const program = String.raw`(function (kit, setup) {
       if (state.run.open) noteDown(state);
       return token;
     };
-    return freeze({ __proto__: null, cancel });
+    return freeze({ cancel });
   };
 
   // MW-43: the plugin's own toString is never called.
@@ -281,7 +281,10 @@ const program = String.raw`(function (kit, setup) {
     const copy = [];
     const length = value.length;
     if (typeof length !== 'number') throw misfit;
-    for (let i = 0; i < length; i += 1) define(copy, i, plain(value[i], depth + 1));
+    for (let i = 0; i < length; i += 1) {
+      const item = value[i];
+      define(copy, i, item === undefined ? null : plain(item, depth + 1));
+    }
     defineProperty(copy, 'toJSON', { __proto__: null, value: undefined, enumerable: false });
     return copy;
   };
@@ -418,28 +421,44 @@ const program = String.raw`(function (kit, setup) {
 
   // What the result is compared with, out of the plugin's reach.
   const seenOf = (hook, context) => {
+    if (hook.shape === 'none') return null;
     const seen = { __proto__: null };
-    for (let i = 0; i < hook.order.length; i += 1) {
-      const name = hook.order[i];
-      if (hasOwn(context, name)) seen[name] = isArray(context[name]) ? copyOfList(context[name]) : context[name];
+    if (hook.shape === 'value') {
+      const { name } = hook.only;
+      seen[name] = hook.only.type === 'texts' ? copyOfList(context[name]) : context[name];
+      return seen;
     }
+    const names = keysOf(context);
+    for (let i = 0; i < names.length; i += 1) seen[names[i]] = context[names[i]];
     return seen;
   };
   const copyOfList = (list) => {
     const items = { __proto__: null };
     for (let i = 0; i < list.length; i += 1) items[i] = list[i];
-    return { __proto__: null, length: list.length, items };
+    return { length: list.length, items };
   };
 
+  // The same text comes with every run of a conversation.
+  let lastArgs = '';
+  let lastView = null;
+  const viewOf = (args) => {
+    if (args !== lastArgs) {
+      lastView = parse(args);
+      lastArgs = args;
+    }
+    return lastView;
+  };
+
+  // Every property of a run's state is its own from the start, so no lookup ever leaves it.
   const call = async (name, input, patches, args, run) => {
     const hook = HOOKS[name];
     const handler = handlers[name];
     const state = {
-      __proto__: null, run, hook, view: null, seen: null, host: null, warned: '', madeToken: false, sshCalls: 0, logLines: 0,
+      run, hook, view: null, seen: null, host: null, warned: '', madeToken: false, sshCalls: 0, logLines: 0,
     };
     try {
       if (hook === undefined || handler === undefined) return malformed(state, 'unreadable');
-      state.view = parse(args);
+      state.view = viewOf(args);
       const context = contextOf(input, patches);
       state.seen = seenOf(hook, context);
       current = state;
@@ -513,7 +532,6 @@ const typeOf = (hook: MiddlewareHook, name: string): string =>
 
 const guestHook = (hook: MiddlewareHook): object => ({
   shape: shapeOf(hook),
-  order: hook.context.map(({ name }) => name),
   keys: Object.fromEntries(hook.context.map(({ name }) => [name, true])),
   mutable: Object.fromEntries(hook.mutable.map((name) => [name, typeOf(hook, name)])),
   only: hook.mutable.length === 1 ? { name: hook.mutable[0], type: typeOf(hook, hook.mutable[0] ?? '') } : null,

@@ -27,7 +27,7 @@ type Given = string | number | boolean | null | ivm.Dereference<unknown>;
 
 interface Driver {
   readonly drive: ivm.Reference<(...args: Given[]) => string>;
-  readonly signal: ivm.Reference<(id: number) => void>;
+  readonly signal: ivm.Reference<(id: number, state: string) => boolean>;
 }
 
 export type Opened =
@@ -187,13 +187,9 @@ export class AccountIsolate {
     if (this.#driver !== null) return this.#driver;
     const context = this.isolate.createContextSync();
     const tick = new this.#vm.Callback(() => void this.ticks.push(monotonicMs()), { sync: true });
-    const made = context.evalClosureSync(
-      `'use strict';return (${DRIVER})($0,$1,$2)`,
-      [tick, ENTER.begin, ENTER.collect],
-      {
-        result: { reference: true },
-      },
-    ) as ivm.Reference<Record<string, unknown>>;
+    const made = context.evalClosureSync(`'use strict';return (${DRIVER})($0,$1)`, [tick, ENTER.begin], {
+      result: { reference: true },
+    }) as ivm.Reference<Record<string, unknown>>;
     this.#driver = {
       drive: made.getSync('drive', { reference: true }) as unknown as Driver['drive'],
       signal: made.getSync('signal', { reference: true }) as unknown as Driver['signal'],

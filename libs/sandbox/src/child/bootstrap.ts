@@ -135,7 +135,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     #doneAt = 0;
     #calls = 0;
     #openCalls = 0;
-    #pending = new SafeMap();
+    #pending = null;
     #outbox = '';
 
     constructor(id) {
@@ -152,7 +152,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       this.#raw = raw;
       this.#doneAt = now();
       this.#open = false;
-      tell(this.#id);
+      this.#tell();
     }
 
     note(notes) {
@@ -167,6 +167,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       if (number < 0) return refused('The handler run is over.', 'run_closed');
       return new Promise_((resolve, reject) => {
         this.#openCalls++;
+        this.#pending ??= new SafeMap();
         this.#pending.set(number, { __proto__: null, resolve, reject });
       });
     }
@@ -200,12 +201,12 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       if (!this.#open) return;
       this.#crash = detail;
       this.#open = false;
-      tell(this.#id);
+      this.#tell();
     }
 
     answer(number, ok, text, code) {
-      const waiting = this.#pending.get(number);
-      if (waiting === undefined || !this.#open) return;
+      const waiting = this.#pending === null || !this.#open ? undefined : this.#pending.get(number);
+      if (waiting === undefined) return;
       this.#pending.delete(number);
       this.#openCalls--;
       if (!ok) return waiting.reject(failure(text, code));
@@ -227,9 +228,21 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       return calls + state;
     }
 
+    /** Hands the driver what there is, if it is waiting for this run; else the host collects it. */
+    #tell() {
+      const outbox = this.#outbox;
+      try {
+        if (signal !== null && signal(this.#id, this.collect())) runs.delete(this.#id);
+        else this.#outbox = outbox;
+      } catch {
+        // A full stack; and the plugin must not get hold of another realm's error.
+        this.#outbox = outbox;
+      }
+    }
+
     close() {
       this.#open = false;
-      this.#pending = new SafeMap();
+      this.#pending = null;
       return this.#notes;
     }
   }
@@ -267,16 +280,9 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       run.crashed(isRangeError(error) ? 'stack' : 'killed');
     }
   };
-  /** Tells the driver that a run has ended. What it throws (a full stack) must not show the plugin another realm's error. */
-  const tell = (id) => {
-    try {
-      signal(id);
-    } catch {}
-  };
-
   let program;
   let loaded = false;
-  let signal = () => {};
+  let signal = null;
   return (op, id, a, b, c, d) => {
     switch (op) {
       case ${ENTER.begin}: {

@@ -1,14 +1,12 @@
 import type ivm from 'isolated-vm';
 import { monotonicMs } from '../marker.js';
-import type { Place } from '../marker.js';
+import type { MarkerWriter } from '../marker.js';
 import { FLAG, HANDLER_CELLS } from '../wire.js';
 import type { OutcomeCells, ToParent } from '../wire.js';
 import { AccountIsolate, isTimeout } from './account-isolate.js';
 import type { LiveRealm, Opened, RealmSource } from './account-isolate.js';
 import { ENTER } from './bootstrap.js';
 import { DRIVE } from './driver.js';
-
-type Mark = (place: Place, id: number, handlerIndex: number, since: number, killAt: number) => void;
 
 interface Handler {
   readonly realm: number;
@@ -90,7 +88,7 @@ const YIELD_MS = 10;
 export class ChainWalker {
   readonly #vm: typeof ivm;
   readonly #memoryMiB: number;
-  readonly #mark: Mark;
+  readonly #marker: MarkerWriter;
   readonly #say: (message: ToParent) => void;
   readonly #flush: () => void;
   readonly #sources = new Map<number, RealmSource>();
@@ -105,12 +103,12 @@ export class ChainWalker {
   constructor(
     vm: typeof ivm,
     memoryMiB: number,
-    mark: Mark,
+    marker: MarkerWriter,
     outbox: { readonly say: (message: ToParent) => void; readonly flush: () => void },
   ) {
     this.#vm = vm;
     this.#memoryMiB = memoryMiB;
-    this.#mark = mark;
+    this.#marker = marker;
     this.#say = outbox.say;
     this.#flush = outbox.flush;
   }
@@ -133,7 +131,7 @@ export class ChainWalker {
     if (source === undefined) return;
     const home = new AccountIsolate(this.#vm, this.#memoryMiB);
     const since = monotonicMs();
-    this.#mark(2, loadId, 0, since, since + budgetMs + GRACE_MS);
+    this.#marker.enter(2, loadId, 0, since, since + budgetMs + GRACE_MS);
     const left = (): number => Math.max(1, Math.ceil(budgetMs - (monotonicMs() - since)));
     try {
       const opened = home.open(source, budgetMs, 'pass');
@@ -150,7 +148,7 @@ export class ChainWalker {
     } finally {
       home.dispose();
       this.#busyMs += monotonicMs() - since;
-      this.#mark(0, 0, 0, 0, 0);
+      this.#marker.leave();
     }
   }
 
@@ -227,7 +225,7 @@ export class ChainWalker {
       this.#step(chain, handler);
       if (monotonicMs() - since > YIELD_MS) break;
     }
-    this.#mark(0, 0, 0, 0, 0);
+    this.#marker.leave();
     this.#tell(chain);
     if (!chain.isOver && chain.run === null) this.#walkLater(chain);
   }
@@ -279,7 +277,7 @@ export class ChainWalker {
     home.ticks = ticks;
     const from = chain.at;
     const since = monotonicMs();
-    this.#mark(3, chain.id, from, since, since + budget + GRACE_TOGETHER_MS);
+    this.#marker.enter(3, chain.id, from, since, since + budget + GRACE_TOGETHER_MS);
     let killed = false;
     try {
       home.drive.applySync(undefined, args, { timeout: Math.ceil(budget) });
@@ -358,7 +356,7 @@ export class ChainWalker {
   #enter(chain: Chain, handler: Handler, run: Run, args: (string | number | boolean | null)[]): void {
     const left = Math.max(1, Math.ceil(handler.timeoutMs - run.usedMs));
     const since = monotonicMs();
-    this.#mark(1, chain.id, chain.at, since, since + left + GRACE_MS);
+    this.#marker.enter(1, chain.id, chain.at, since, since + left + GRACE_MS);
     let killed = false;
     try {
       run.realm.enter.applySync(undefined, args, { timeout: left });
@@ -553,7 +551,7 @@ export class ChainWalker {
     const warm = source.fresh ? undefined : home.warm(handler.realm);
     if (warm !== undefined) return warm;
     const since = monotonicMs();
-    this.#mark(2, chain.id, chain.at, since, since + LOAD_MS + GRACE_MS);
+    this.#marker.enter(2, chain.id, chain.at, since, since + LOAD_MS + GRACE_MS);
     home.active++;
     const opened = openSafely(home, source);
     home.active--;

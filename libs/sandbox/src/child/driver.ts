@@ -9,8 +9,8 @@
 /** First argument of the driver's function. */
 export const DRIVE = { add: 0, drop: 1, walk: 2, read: 3 } as const;
 
-/** JavaScript of a function that takes `tick` and two of `ENTER`'s words, and returns `{ drive, signal }`. */
-export const DRIVER = String.raw`(function (tick, begin, collect) {
+/** JavaScript of a function that takes `tick` and the word for beginning a run, and returns `{ drive, signal }`. */
+export const DRIVER = String.raw`(function (tick, begin) {
   'use strict';
   const Promise_ = Promise;
   const realms = { __proto__: null };
@@ -19,8 +19,11 @@ export const DRIVER = String.raw`(function (tick, begin, collect) {
   let current = -1;
   let wake = null;
 
-  const signal = (id) => {
-    if (id === current && wake !== null) wake();
+  /** A run has ended in this state. False when nobody here waits for it. */
+  const signal = (id, state) => {
+    if (id !== current || wake === null) return false;
+    wake(state);
+    return true;
   };
 
   /** given: for each handler its realm, name, arguments, flags, stop tags. */
@@ -29,14 +32,13 @@ export const DRIVER = String.raw`(function (tick, begin, collect) {
     for (let at = 0, id = firstId; at < given.length; at += 5, id++) {
       const enter = realms[given[at]];
       current = id;
-      let state = '';
       tick();
       const ended = new Promise_((resolve) => {
         wake = resolve;
       });
       enter(begin, id, given[at + 1], input, '[' + known + ']', given[at + 2]);
-      await ended;
-      state = enter(collect, id);
+      const state = await ended;
+      wake = null;
       out += state.length + ':' + state;
       // A call that wants an answer keeps a handler open, so what stands before the state here are notices.
       const from = state[0] === 'C' ? state.indexOf('\n') + 1 : 0;
