@@ -1,9 +1,10 @@
 // Builds what is not built, or was built from other sources: `npm start` after a pull must not run old code.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
@@ -18,10 +19,10 @@ const sourceFolders = () => {
   const nested = ['apps', 'libs'].flatMap((parent) =>
     readdirSync(join(root, parent)).map((name) => join(root, parent, name, 'src')),
   );
-  return [...nested, join(root, 'migrations')].filter((folder) => existsSync(folder));
+  return [...nested, join(root, 'migrations'), join(root, 'bench')].filter((folder) => existsSync(folder));
 };
 
-const settings = ['package.json', 'package-lock.json', 'tsconfig.json', 'nest-cli.json']
+const settings = ['package.json', 'package-lock.json', 'tsconfig.json', 'tsconfig.build.json']
   .map((name) => join(root, name))
   .filter((path) => existsSync(path));
 
@@ -33,20 +34,59 @@ const digest = () => {
   return hash.digest('hex');
 };
 
+/** Without the type checks, which `npm run check` makes: a start should not wait for them. */
 const build = () => {
-  const nest = createRequire(import.meta.url).resolve('@nestjs/cli/bin/nest.js');
-  // --all: two programs share dist, and a build of one may not remove the other.
-  const built = spawnSync(process.execPath, [nest, 'build', '--all'], { cwd: root, stdio: 'inherit' });
-  if (built.status !== 0) {
-    process.stderr.write('Hookledger could not be built; see above.\n');
-    process.exit(built.status ?? 1);
+  const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
+  const built = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json')], { stdio: 'inherit' });
+  if (built.status === 0) return;
+  process.stderr.write('Hookledger could not be built; see above.\n');
+  process.exit(built.status ?? 1);
+};
+
+const isAlive = (pid) => {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
   }
 };
 
-const wanted = digest();
-const found = existsSync(stamp) ? readFileSync(stamp, 'utf8') : null;
-if (found !== wanted || process.argv.includes('--force')) {
-  build();
-  mkdirSync(dirname(stamp), { recursive: true });
-  writeFileSync(stamp, wanted);
+const tryLock = (lock) => {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if (error.code !== 'EEXIST') throw error;
+    return false;
+  }
+};
+
+/** One build at a time: two starts, or two test files, may find the same stale build. */
+const alone = async (work) => {
+  const lock = join(root, 'dist', '.building');
+  mkdirSync(dirname(lock), { recursive: true });
+  while (!tryLock(lock)) {
+    const holder = existsSync(lock) ? Number(readFileSync(lock, 'utf8')) : 0;
+    if (holder > 0 && !isAlive(holder)) rmSync(lock, { force: true });
+    else await delay(100);
+  }
+  process.on('exit', () => rmSync(lock, { force: true }));
+  work();
+};
+
+const isStale = () => {
+  const wanted = digest();
+  const found = existsSync(stamp) ? readFileSync(stamp, 'utf8') : null;
+  return found === wanted ? null : wanted;
+};
+
+if (isStale() !== null || process.argv.includes('--force')) {
+  await alone(() => {
+    const wanted = isStale() ?? (process.argv.includes('--force') ? digest() : null);
+    // Somebody else built it while we waited.
+    if (wanted === null) return;
+    build();
+    writeFileSync(stamp, wanted);
+  });
 }

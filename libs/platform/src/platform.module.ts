@@ -74,7 +74,7 @@ export class PlatformModule {
       { provide: SANDBOX, useValue: services.sandbox },
       { provide: KEY_RING, useValue: services.keyRing },
       { provide: MASTER_KEY, useValue: services.masterKey },
-      { provide: TOKEN_KEY, useValue: derivedKey(services.masterKey, 'hookledger/token/v1') },
+      { provide: TOKEN_KEY, useFactory: () => derivedKey(services.masterKey, 'hookledger/token/v1') },
       { provide: STOPPING, useValue: services.stopping },
       { provide: Readiness, useValue: services.readiness },
       { provide: Cursors, useFactory: () => new Cursors(services.masterKey) },
