@@ -1,3 +1,6 @@
+/* eslint-disable @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-member-access,
+   @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-return, @typescript-eslint/no-unsafe-argument,
+   @typescript-eslint/restrict-plus-operands -- an answer is whatever the server said; expectations say what it is */
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { startServer, until, type CallAnswer, type CallOptions, type RunningServer } from './support/running-server.js';
@@ -54,7 +57,7 @@ const clear = async (): Promise<void> => {
 const fire = async (text = 'x'): Promise<string> => {
   const answer = await server.call('POST', `${base}/hooks/middleware/systemPrompt`, {
     key: keys.runtime,
-    body: { context: { sessionId: 's', agentId: 'a', systemPrompt: text } },
+    body: { context: { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: text } },
   });
   expect(answer.status).toBe(200);
   return String(answer.body.value);
@@ -71,7 +74,7 @@ describe('installing a plugin', () => {
   it('answers 201 with Location, ETag, hooks and permissions, and is in force at once', async () => {
     const made = await install('one', {
       source:
-        'globalThis.middleware.systemPrompt = async (c, { host }) => { if (c.systemPrompt === "f") await host.fetch("http://x"); return c.systemPrompt + "+one"; };',
+        'globalThis.middleware.systemPrompt = async (c) => { if (c.systemPrompt === "f") await host.fetch("http://x"); return c.systemPrompt + "+one"; };',
     });
     expect(made.status).toBe(201);
     expect(made.headers.get('location')).toBe(`${base}/plugins/one`);
@@ -185,7 +188,7 @@ describe('installing a plugin', () => {
 
 describe('what an install grants', () => {
   const source =
-    'globalThis.middleware.systemPrompt = async (c, { host }) => { await host.fetch?.("http://x"); await host.llm?.("y"); return "" + (host.fetch !== undefined) + (host.llm !== undefined); };';
+    'globalThis.middleware.systemPrompt = async (c) => { await host.fetch?.("http://x"); await host.llm?.("y"); return "" + (host.fetch !== undefined) + (host.llm !== undefined); };';
 
   beforeEach(clear);
 
@@ -273,7 +276,7 @@ describe('changing a plugin', () => {
 
   it('gives host.config to the next run, with secrets in place, and shows the reference only', async () => {
     await admin('POST', '/plugins/p/versions', {
-      body: { version: '2', source: 'globalThis.middleware.systemPrompt = (c, { host }) => host.config.key;' },
+      body: { version: '2', source: 'globalThis.middleware.systemPrompt = (c) => host.config.key;' },
     });
     await admin('PUT', '/secrets/token', { body: { value: 'open sesame' } });
     const changed = await patch({ config: { key: { $secret: 'token' } } });
@@ -511,9 +514,9 @@ describe('a whole set', () => {
 describe('a trial', () => {
   beforeAll(async () => {
     await clear();
-    await install('p', {
+    await install('tried', {
       enabled: false,
-      source: `globalThis.middleware.systemPrompt = async (c, { host }) => {
+      source: `globalThis.middleware.systemPrompt = async (c) => {
         host.log('info', 'seen ' + c.systemPrompt);
         const answer = await host.fetch('http://example.com').then(() => 'fetched', (e) => e.code);
         return c.systemPrompt + ':' + answer;
@@ -524,8 +527,8 @@ describe('a trial', () => {
   it('runs the one plugin, refuses its host calls, and is recorded as plugin.tried only', async () => {
     const size = async (): Promise<bigint> => BigInt((await admin('GET', '/changes')).body.completeUpTo);
     const before = await size();
-    const context = { sessionId: 's', agentId: 'a', systemPrompt: 'try' };
-    const tried = await admin('POST', '/plugins/p/trial', { body: { hook: 'systemPrompt', context } });
+    const context = { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: 'try' };
+    const tried = await admin('POST', '/plugins/tried/trial', { body: { hook: 'systemPrompt', context } });
     expect(tried.status).toBe(200);
     expect(tried.body).toMatchObject({
       outcome: 'rewrote',
@@ -537,7 +540,7 @@ describe('a trial', () => {
     expect(await size()).toBe(before + 1n);
     const events = await admin('GET', `/events?after=${String(before)}`);
     expect(events.body.items.map(({ type }: { type: string }) => type)).toEqual(['plugin.tried']);
-    expect((await admin('GET', '/plugins/p/history')).body.items).toHaveLength(1);
+    expect((await admin('GET', '/plugins/tried/history')).body.items).toHaveLength(1);
   });
 
   it.each<[string, object]>([
@@ -545,22 +548,22 @@ describe('a trial', () => {
     ['a hook that the plugin does not handle', { hook: 'todoAdded', context: {} }],
     ['a context that does not fit', { hook: 'systemPrompt', context: { systemPrompt: 7 } }],
   ])('is 422 for %s', async (_, trial) => {
-    expect((await admin('POST', '/plugins/p/trial', { body: trial })).status).toBe(422);
+    expect((await admin('POST', '/plugins/tried/trial', { body: trial })).status).toBe(422);
   });
 
   it('does not stand in the way of If-Match', async () => {
-    const etag = (await admin('GET', '/plugins/p')).headers.get('etag') ?? '';
-    const context = { sessionId: 's', agentId: 'a', systemPrompt: 'try' };
-    await admin('POST', '/plugins/p/trial', { body: { hook: 'systemPrompt', context } });
-    expect((await admin('PATCH', '/plugins/p', { body: { priority: 9 }, ifMatch: etag })).status).toBe(200);
+    const etag = (await admin('GET', '/plugins/tried')).headers.get('etag') ?? '';
+    const context = { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: 'try' };
+    await admin('POST', '/plugins/tried/trial', { body: { hook: 'systemPrompt', context } });
+    expect((await admin('PATCH', '/plugins/tried', { body: { priority: 9 }, ifMatch: etag })).status).toBe(200);
   });
 });
 
 describe('health and log lines', () => {
   it('tell how a plugin does and what it wrote', async () => {
     await clear();
-    await install('p', {
-      source: `globalThis.middleware.systemPrompt = (c, { host }) => {
+    await install('chatty', {
+      source: `globalThis.middleware.systemPrompt = (c) => {
         host.log('warn', 'line ' + c.systemPrompt);
         if (c.systemPrompt === 'bad') throw new Error('bad');
         return c.systemPrompt;
@@ -568,23 +571,23 @@ describe('health and log lines', () => {
     });
     await fire('one');
     await fire('bad');
-    await until('the runs are counted', async () => (await admin('GET', '/plugins/p')).body.health.runs === 2);
-    const { health } = (await admin('GET', '/plugins/p')).body;
+    await until('the runs are counted', async () => (await admin('GET', '/plugins/chatty')).body.health.runs === 2);
+    const { health } = (await admin('GET', '/plugins/chatty')).body;
     expect(health).toMatchObject({ running: true, why: null, skips: { threw: 1 }, lastRunAt: expect.any(String) });
     expect(health.p95Ms).toBeGreaterThanOrEqual(health.p50Ms);
-    const logs = await admin('GET', '/plugins/p/logs?order=oldest');
+    const logs = await admin('GET', '/plugins/chatty/logs?order=oldest');
     expect(logs.body.items).toMatchObject([
       { level: 'warn', message: 'line one', hook: 'systemPrompt' },
       { level: 'warn', message: 'line bad' },
     ]);
-    const page = await admin('GET', '/plugins/p/logs?limit=1');
+    const page = await admin('GET', '/plugins/chatty/logs?limit=1');
     expect(page.body.items).toMatchObject([{ message: 'line bad' }]);
-    const next = await admin('GET', `/plugins/p/logs?limit=1&cursor=${String(page.body.nextCursor)}`);
+    const next = await admin('GET', `/plugins/chatty/logs?limit=1&cursor=${String(page.body.nextCursor)}`);
     expect(next.body.items).toMatchObject([{ message: 'line one' }]);
-    const hidden = await server.call('GET', `${base}/plugins/p/logs`, { key: keys.admin });
+    const hidden = await server.call('GET', `${base}/plugins/chatty/logs`, { key: keys.admin });
     expect(hidden.text).not.toContain('line one');
-    await admin('PATCH', '/plugins/p', { body: { enabled: false } });
-    expect((await admin('GET', '/plugins/p')).body.health).toMatchObject({ running: false, why: 'disabled' });
+    await admin('PATCH', '/plugins/chatty', { body: { enabled: false } });
+    expect((await admin('GET', '/plugins/chatty')).body.health).toMatchObject({ running: false, why: 'disabled' });
   });
 });
 
@@ -664,7 +667,9 @@ describe('after the server was killed', () => {
     await server.kill();
     await changing;
     server = await startServer({ dataDir: server.dataDir });
-    const { priority } = (await admin('GET', '/plugins/p')).body;
+    const read = await admin('GET', '/plugins/p');
+    expect(read.status).toBe(200);
+    const { priority } = read.body;
     const last = answered.at(-1) ?? 0;
     expect([last, last + 1]).toContain(priority);
     const { items } = (await admin('GET', '/plugins/p/history?limit=500&order=oldest')).body;

@@ -24,6 +24,5 @@ export { canCancel, escapePointer, timeoutOf } from './dialect-facts.js';
 export { orderWeakens, weakens } from './weakening.js';
 export type { PluginSource } from './digests.js';
 export { configDigest, maxSourceBytes, sourceBytes, sourceDigest, sourceJson } from './digests.js';
-export { configFaults } from './config-schema.js';
 export type { Candidate, PolicyVerdict } from './install-policy.js';
 export { isInstallPolicy, judgeInstall } from './install-policy.js';

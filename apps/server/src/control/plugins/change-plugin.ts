@@ -89,7 +89,7 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
     if (settings.config === undefined && samePermissions) return {};
     const config = body.config ?? (await this.commands.open(account, current.config));
     const schema = current.configSchema === null ? null : await this.commands.open(account, current.configSchema);
-    checkConfig(schema, config);
+    await checkConfig(schema, config);
     const compiled = await this.commands.compiledText(account, current);
     return { findings: await this.loader.reload({ account, plugin: current, compiled, config, permissions }) };
   }

@@ -2,7 +2,6 @@ import { Inject, Injectable } from '@nestjs/common';
 import { actorOf, Problem, requireMatch, SEALING, type AccountCommand, type DoneCommand } from '#platform';
 import {
   configDigest,
-  configFaults,
   decide,
   judgeInstall,
   sourceDigest,
@@ -17,6 +16,7 @@ import { pluginStream, type Json, type PluginSnapshot, type Sealed, type StoredC
 import type { Envelope, Sealing } from '#sealing';
 import { AccountDirectory } from '../accounts/account-directory.js';
 import { AccountRules } from '../accounts/account-rules.js';
+import { configFaults } from './config-check.js';
 import { pluginEtag, type PluginAnswer } from './plugin-answer.js';
 import { sourceOf, type InstallPluginBody } from './plugin-fields.js';
 import { PluginLog, type Change } from './plugin-log.js';
@@ -70,7 +70,7 @@ export class PluginCommands {
     const given = sourceOf(body);
     if (given.kind === 'faulty') throw faultyPlugin([given]);
     await this.judge(account, body.id, given.source);
-    checkConfig(body.configSchema ?? null, body.config ?? {});
+    await checkConfig(body.configSchema ?? null, body.config ?? {});
     const loaded = await this.loader.load({
       account,
       id: body.id,
@@ -188,10 +188,10 @@ export const sealCode = (loaded: LoadedSource, envelope: Envelope): StoredCode =
 });
 
 /** Checks a configuration by its schema. What a secret stands for is not known here and fits anywhere. */
-export const checkConfig = (schema: Json, config: Json): void => {
+export const checkConfig = async (schema: Json, config: Json): Promise<void> => {
   const secrets = secretPointers(config).map((pointer) => `/config${pointer}`);
   const isSecret = ({ pointer }: PluginFault): boolean =>
     secrets.some((secret) => pointer === secret || pointer.startsWith(`${secret}/`));
-  const faults = configFaults(schema, config).filter((fault) => !isSecret(fault));
+  const faults = (await configFaults(schema, config)).filter((fault) => !isSecret(fault));
   if (faults.length > 0) throw faultyPlugin(faults);
 };

@@ -170,7 +170,7 @@ export class PluginLogsRoute {
     const shown = await show(this.sealing, caller, account, args);
     if (!Array.isArray(shown)) return { level: null, message: shown };
     const [level, ...rest] = shown as readonly Shown[];
-    return { level: level ?? null, message: rest.length <= 1 ? (rest[0] ?? null) : (rest) };
+    return { level: level ?? null, message: rest.length <= 1 ? (rest[0] ?? null) : rest };
   }
 }
 
