@@ -18,7 +18,7 @@ import {
   sessionStream,
 } from '#lifecycles';
 import type { CronJob } from '#lifecycles';
-import type { HostCall, Json, JsonObject, NewEvent, Sealed } from '#record';
+import type { HostCall, Json, JsonObject, NewEvent } from '#record';
 import type { Sandbox } from '#sandbox';
 import { memorySealing } from '#sealing';
 import { loadChain } from './case-chain.js';
@@ -345,7 +345,9 @@ const contextKeys = async (hook: string, context: JsonObject, world: World): Pro
   };
   await new CaseRun(one, world, chain).fireAll();
   for (const { event } of await world.store.readAccount(world.account, { limit: 100, types: ['host.called'] })) {
-    const opened = await world.sealing.open(world.account, (event.data as unknown as HostCall).args as Sealed);
+    const { args } = event.data as unknown as HostCall;
+    if (args === undefined) continue;
+    const opened = await world.sealing.open(world.account, args);
     if (opened.kind === 'open') lines.push(opened.value);
   }
   const [line] = lines as readonly unknown[] as readonly (readonly [string, string])[];

@@ -133,9 +133,8 @@ const isModule = (source: string): boolean => {
   }
 };
 
-/** What acorn threw: a SyntaxError with `loc`, or the end of the stack for a source that nests without end. */
+/** What acorn threw: a SyntaxError with `loc`; without it where a source nests deeper than the stack. */
 const acornFault = (thrown: unknown): Pick<Failed, 'message' | 'line' | 'column'> => {
-  if (thrown instanceof RangeError) return { message: 'nested too deeply', line: null, column: null };
   const { message, loc } = thrown as SyntaxError & {
     readonly loc?: { readonly line: number; readonly column: number };
   };
