@@ -119,6 +119,7 @@ export class AccountChild {
     const realms = run.handlers.map((handler) => this.#define(handler.realm));
     this.#chains.set(id, { state, realms });
     this.#characters += run.input.length;
+    state.answer = (handler, call, answer) => this.#answer(id, state, handler, call, answer);
     state.whenStopped(() => {
       this.child.say(['stop', id]);
       this.#forgetChain(id);
@@ -237,7 +238,6 @@ export class AccountChild {
       asked.answer = answer;
       if (state.next === handler && !state.isOver) state.answer(handler, number, answer);
     };
-    state.answer = (at, callNumber, answer) => this.#answer(chain, state, at, callNumber, answer);
     // In order: the host sees a call only after it has seen those before it.
     state.run.onCall(call).then(reply, () => reply(unanswered));
   }

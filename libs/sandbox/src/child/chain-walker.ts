@@ -34,6 +34,8 @@ interface Run {
   waitingSince: number;
   /** Time that this process had spent in plugin code when the wait began. */
   busyBefore: number;
+  /** Time that others spent in this process while it waited. */
+  othersMs: number;
   openCalls: number;
   /** Open calls during which the clock stands still. */
   readonly pauses: Set<number>;
@@ -343,6 +345,7 @@ export class ChainWalker {
       beganDate: Date.now() - (monotonicMs() - beganAt),
       waitingSince: 0,
       busyBefore: 0,
+      othersMs: 0,
       openCalls: 0,
       pauses: new Set(),
       timer: undefined,
@@ -444,7 +447,7 @@ export class ChainWalker {
     }
     run.waitingSince = monotonicMs();
     run.busyBefore = this.#busyMs;
-    const toCeiling = handler.ceilingMs - (run.waitingSince - run.beganAt);
+    const toCeiling = handler.ceilingMs - ageOf(run, run.waitingSince);
     const left = run.pauses.size > 0 ? toCeiling : Math.min(toCeiling, handler.timeoutMs - run.usedMs);
     run.timer = setTimeout(() => this.#ring(chain, handler, run), Math.max(1, left + 0.5));
   }
@@ -454,15 +457,16 @@ export class ChainWalker {
     clearTimeout(run.timer);
     run.timer = undefined;
     if (run.waitingSince === 0) return;
-    const waited = monotonicMs() - run.waitingSince - (this.#busyMs - run.busyBefore);
-    if (run.pauses.size === 0) run.usedMs += Math.max(0, waited);
+    const others = this.#busyMs - run.busyBefore;
+    run.othersMs += others;
+    if (run.pauses.size === 0) run.usedMs += Math.max(0, monotonicMs() - run.waitingSince - others);
     run.waitingSince = 0;
   }
 
   #ring(chain: Chain, handler: Handler, run: Run): void {
     if (chain.run !== run) return;
     this.#stopWaiting(run);
-    if (run.usedMs < handler.timeoutMs && monotonicMs() - run.beganAt < handler.ceilingMs) {
+    if (run.usedMs < handler.timeoutMs && ageOf(run, monotonicMs()) < handler.ceilingMs) {
       this.#wait(chain, handler, run);
       return;
     }
@@ -584,6 +588,9 @@ export class ChainWalker {
     }
   }
 }
+
+/** Time since it began, pauses included, the work of others not. */
+const ageOf = (run: Run, now: number): number => now - run.beganAt - run.othersMs;
 
 const OVER = '.'.charCodeAt(0);
 const UNFINISHED = '!'.charCodeAt(0);
