@@ -525,8 +525,7 @@ describe('a trial', () => {
   });
 
   it('runs the one plugin, refuses its host calls, and is recorded as plugin.tried only', async () => {
-    const size = async (): Promise<bigint> => BigInt((await admin('GET', '/changes')).body.completeUpTo);
-    const before = await size();
+    const before = (await admin('GET', '/changes?limit=1')).body.completeUpTo;
     const context = { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: 'try' };
     const tried = await admin('POST', '/plugins/tried/trial', { body: { hook: 'systemPrompt', context } });
     expect(tried.status).toBe(200);
@@ -537,9 +536,9 @@ describe('a trial', () => {
       logs: [['info', 'seen try']],
       warnings: [],
     });
-    expect(await size()).toBe(before + 1n);
-    const events = await admin('GET', `/events?after=${String(before)}`);
-    expect(events.body.items.map(({ type }: { type: string }) => type)).toEqual(['plugin.tried']);
+    const events = (await admin('GET', `/events?after=${String(before)}`)).body.items;
+    const types = events.map(({ type }: { type: string }) => type);
+    expect(types.filter((type: string) => type !== 'audit.read')).toEqual(['plugin.tried']);
     expect((await admin('GET', '/plugins/tried/history')).body.items).toHaveLength(1);
   });
 

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject } from '@nestjs/common';
+import { Controller, Get, Inject, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { dialectOf } from '#dialects';
 import {
@@ -15,6 +15,7 @@ import {
 } from '#platform';
 import { chainFor, foldSet, pluginChangeTypes, timeoutOf } from '#plugins';
 import type { StoredEvent } from '#event-store';
+import { RecordReads } from '../audit/record-reads.js';
 import { PluginLog } from './plugin-log.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 
@@ -42,6 +43,7 @@ type AsOf =
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/chain')
+@UseInterceptors(RecordReads)
 export class ChainInForceRoute {
   constructor(
     @Inject(PluginLog) private readonly log: PluginLog,

@@ -1,4 +1,4 @@
-import { Controller, Get, Inject } from '@nestjs/common';
+import { Controller, Get, Inject, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { EventStore, StoredEvent } from '#event-store';
 import {
@@ -20,6 +20,7 @@ import {
 } from '#platform';
 import { pluginChangeTypes } from '#plugins';
 import { pluginStream, type EventType } from '#record';
+import { RecordReads } from '../audit/record-reads.js';
 import { PluginViews, type ChangeView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 
@@ -65,6 +66,7 @@ const scanPage = 500;
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account')
+@UseInterceptors(RecordReads)
 export class PluginHistoryRoute {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,

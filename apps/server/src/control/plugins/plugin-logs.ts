@@ -1,4 +1,4 @@
-import { Controller, Get, Inject } from '@nestjs/common';
+import { Controller, Get, Inject, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import { openReading, ReadModelMissing, type Projection, type TableName } from '#audit';
 import type { EventStore, Sql, StoredEvent } from '#event-store';
@@ -24,6 +24,7 @@ import {
 } from '#platform';
 import { pluginStream, type HostCall, type Sealed } from '#record';
 import type { Sealing } from '#sealing';
+import { RecordReads } from '../audit/record-reads.js';
 import { noPlugin } from './refusals.js';
 
 /**
@@ -92,6 +93,7 @@ interface LogsPage {
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
+@UseInterceptors(RecordReads)
 export class PluginLogsRoute {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,

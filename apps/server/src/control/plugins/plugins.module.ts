@@ -4,6 +4,7 @@ import type { EventStore } from '#event-store';
 import { errorFacts, EVENT_STORE, LOGGER, SEALING, type Logger } from '#platform';
 import type { PluginSnapshot } from '#record';
 import type { Sealing } from '#sealing';
+import { AuditModule } from '../audit/audit.module.js';
 import { ActivePlugins } from './active-plugins.js';
 import { ChainInForceRoute } from './chain-in-force.js';
 import { ChangePluginHandler, ChangePluginRoute } from './change-plugin.js';
@@ -62,7 +63,7 @@ export class ActivePluginsModule implements OnModuleDestroy {
 
 /** Everything an administrator does with plugins. */
 @Module({
-  imports: [ActivePluginsModule],
+  imports: [ActivePluginsModule, AuditModule],
   controllers: [
     InstallPluginRoute,
     ChangePluginRoute,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Controller, Get, Inject, Res } from '@nestjs/common';
+import { Controller, Get, Inject, Res, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import {
@@ -24,6 +24,7 @@ import {
 import { inOrder, type PluginSet } from '#plugins';
 import type { PluginSnapshot } from '#record';
 import type { Sealing } from '#sealing';
+import { RecordReads } from '../audit/record-reads.js';
 import { ActivePlugins } from './active-plugins.js';
 import { tagReply } from './plugin-answer.js';
 import { PluginCondition, type ConditionView } from './plugin-condition.js';
@@ -133,6 +134,7 @@ export class ReadPluginsRoute {
   }
 
   @Get(':plugin/source')
+  @UseInterceptors(RecordReads)
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'The code of a revision, as it was sent and as it runs' })
   @ApiOkResponse({ description: 'Content; also of a plugin that was uninstalled.' })
