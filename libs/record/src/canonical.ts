@@ -21,7 +21,7 @@ interface JsonMembers {
 
 const numberText = (value: number): string => {
   if (!Number.isFinite(value)) throw new TypeError(`canonical JSON has no ${String(value)}`);
-  return JSON.stringify(value);
+  return String(value);
 };
 
 const arrayText = (items: readonly Json[]): string => {
@@ -35,33 +35,48 @@ const arrayText = (items: readonly Json[]): string => {
 };
 
 const objectText = (object: JsonMembers): string => {
-  const keys = Object.keys(object);
-  if (!isSorted(keys)) keys.sort();
-  let text = '';
-  for (const key of keys) {
-    const item = object[key];
+  const { sorted, texts } = orderOf(Object.keys(object));
+  let text = '{';
+  for (let index = 0; index < sorted.length; index += 1) {
+    const item = object[sorted[index] ?? ''];
     if (item === undefined) continue;
-    text += text === '' ? `${keyText(key)}${canonicalJson(item)}` : `,${keyText(key)}${canonicalJson(item)}`;
+    text +=
+      text === '{' ? `${texts[index] ?? ''}${canonicalJson(item)}` : `,${texts[index] ?? ''}${canonicalJson(item)}`;
   }
-  return `{${text}}`;
+  return `${text}}`;
 };
 
-const isSorted = (keys: readonly string[]): boolean => {
-  for (let index = 1; index < keys.length; index += 1) {
-    if ((keys[index - 1] ?? '') > (keys[index] ?? '')) return false;
-  }
-  return true;
-};
+/** Keys as an object gave them, as they must be written, and their text with the colon. */
+interface KeyOrder {
+  readonly given: readonly string[];
+  readonly sorted: readonly string[];
+  readonly texts: readonly string[];
+}
 
-// The platform's own keys are few and come again in every event.
-const knownKeys = new Map<string, string>();
+// Events come in few shapes: sorting the keys of each object again took more time than all the rest.
+const knownOrders = new Map<string, KeyOrder[]>();
+let orders = 0;
+const mostOrders = 1_000;
 
-const keyText = (key: string): string => {
-  const known = knownKeys.get(key);
+const orderOf = (keys: readonly string[]): KeyOrder => {
+  const first = keys[0] ?? '';
+  const alike = knownOrders.get(first);
+  const known = alike?.find(({ given }) => sameKeys(given, keys));
   if (known !== undefined) return known;
-  const text = `${JSON.stringify(key)}:`;
-  if (knownKeys.size < 2_000 && key.length <= 64) knownKeys.set(key, text);
-  return text;
+  const sorted = [...keys].sort();
+  const order = { given: keys, sorted, texts: sorted.map((key) => `${JSON.stringify(key)}:`) };
+  if (orders < mostOrders && keys.length <= 50) {
+    orders += 1;
+    if (alike === undefined) knownOrders.set(first, [order]);
+    else alike.push(order);
+  }
+  return order;
+};
+
+const sameKeys = (one: readonly string[], other: readonly string[]): boolean => {
+  if (one.length !== other.length) return false;
+  for (let index = 0; index < one.length; index += 1) if (one[index] !== other[index]) return false;
+  return true;
 };
 
 /** The bytes that are stored of canonical text, with their leaf hash: RFC 6962 §2.1, SHA-256(0x00 ‖ bytes). */
