@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,7 +70,7 @@ export const testOperatorKey = 'operator-key-of-the-tests';
 /** Starts the built program and waits until it listens. Rejects with what it said when it ends instead. */
 export const startServer = async (options: StartOptions = {}): Promise<RunningServer> => {
   ensureBuilt();
-  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'hookledger-e2e-'));
+  const dataDir = options.dataDir ?? newDataDir();
   const child = spawnServer(dataDir, options);
   const said = collect(child.stdout);
   const logged = collect(child.stderr);
@@ -100,6 +100,13 @@ export const startServer = async (options: StartOptions = {}): Promise<RunningSe
     },
   };
   return server;
+};
+
+/** A temporary folder is its maker's alone; where root tests, the database's user must get through. */
+const newDataDir = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), 'hookledger-e2e-'));
+  chmodSync(folder, 0o755);
+  return folder;
 };
 
 /** Runs the program where it is expected to refuse; resolves with its exit code and words. */

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { CanActivate, ExecutionContext } from '@nestjs/common';
 import { applyDecorators, createParamDecorator, Inject, Injectable, SetMetadata } from '@nestjs/common';
@@ -113,12 +114,13 @@ export const forbidden = (role: Role, allowed: readonly Role[]): Problem =>
 const sameHash = (a: string, b: string): boolean =>
   a.length === b.length && timingSafeEqual(Buffer.from(a, 'latin1'), Buffer.from(b, 'latin1'));
 
-/** Node hands header bytes as latin1; names outside ASCII come as UTF-8. */
+/** Node hands header bytes as latin1; a name outside ASCII comes as UTF-8 from most clients, as latin1 from some. */
 const readOnBehalfOf = (request: PlatformRequest): string | null => {
   const header = headerOf(request, 'hookledger-on-behalf-of');
   if (header === undefined) return null;
-  const text = Buffer.from(header, 'latin1').toString('utf8').trim();
-  if (isId(text) && !text.includes('\ufffd')) return text;
+  const bytes = Buffer.from(header, 'latin1');
+  const text = (isUtf8(bytes) ? bytes.toString('utf8') : header).trim();
+  if (isId(text)) return text;
   throw new Problem(
     400,
     'bad_on_behalf_of',

@@ -4,7 +4,7 @@ import { createParamDecorator } from '@nestjs/common';
 import { ApiHeader } from '@nestjs/swagger';
 import type { CommandMeta } from './account-command.js';
 import { callerOf } from './auth.js';
-import { accountParam, pathId } from './path.js';
+import { accountParam, documentPathId, pathId } from './path.js';
 import { Problem } from './problem.js';
 import type { PlatformRequest } from './request.js';
 import { headerOf } from './request.js';
@@ -50,4 +50,7 @@ const documented =
 export const IdempotencyMeta = (): ParameterDecorator => documented(ReadIdempotency());
 
 /** `@Meta() meta: CommandMeta`: account, caller and idempotency key of a command, at once. */
-export const Meta = (): ParameterDecorator => documented(ReadMeta());
+export const Meta = (): ParameterDecorator => (target, key, index) => {
+  documentPathId(target, key, accountParam, 'The account.');
+  documented(ReadMeta())(target, key, index);
+};

@@ -26,14 +26,24 @@ export const pathId = (request: FastifyRequest, name: string): string => {
 
 const idSchema = { type: 'string', minLength: 1, maxLength: maxIdLength } as const;
 
+/** Says in the API's description what an id in the path is. */
+export const documentPathId = (
+  target: object,
+  key: string | symbol | undefined,
+  name: string,
+  description: string,
+): void => {
+  const descriptor = key === undefined ? undefined : Object.getOwnPropertyDescriptor(target, key);
+  if (key === undefined || descriptor === undefined) return;
+  ApiParam({ name, description, schema: idSchema })(target, key, descriptor);
+};
+
 /** `@PathId('pluginId') pluginId: string`: an id from the path, checked and documented. */
 export const PathId =
   (name: string, description = ''): ParameterDecorator =>
   (target, key, index) => {
     readPathId(name)(target, key, index);
-    const descriptor = key === undefined ? undefined : Object.getOwnPropertyDescriptor(target, key);
-    if (key === undefined || descriptor === undefined) return;
-    ApiParam({ name, description, schema: idSchema })(target, key, descriptor);
+    documentPathId(target, key, name, description);
   };
 
 /** `@Account() account: string`: the account of the path, which the guard found to be the caller's. */

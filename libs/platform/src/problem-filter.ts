@@ -63,14 +63,17 @@ const isDatabaseAway = (error: unknown): boolean => {
 const unavailable = (code: string, detail: string): Problem =>
   new Problem(503, code, detail, [], { 'retry-after': '1' });
 
+/** Nest hands Fastify's refusals on by their status alone. */
+const httpProblems: Readonly<Record<number, readonly [string, string]>> = {
+  404: ['unknown_route', 'There is nothing at this path.'],
+  413: ['body_too_large', 'The body is larger than 8 MiB.'],
+  415: ['not_json_type', 'Send application/json, or a type that ends in +json.'],
+};
+
 const problemOfHttp = (status: number): Problem =>
-  status === 404
-    ? new Problem(404, 'unknown_route', 'There is nothing at this path.')
-    : new Problem(status, 'refused', STATUS_CODES[status] ?? 'Error');
+  new Problem(status, ...(httpProblems[status] ?? (['refused', STATUS_CODES[status] ?? 'Error'] as const)));
 
 const fastifyProblems: Readonly<Record<string, readonly [number, string, string]>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: [413, 'body_too_large', 'The body is larger than 8 MiB.'],
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: [415, 'not_json_type', 'Send application/json, or a type that ends in +json.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: [400, 'bad_content_length', 'Content-Length and the body differ.'],
   FST_ERR_BAD_URL: [400, 'bad_url', 'The path is not valid percent-encoded UTF-8.'],
   FST_ERR_MAX_PARAM_LENGTH: [400, 'bad_id', 'An id in the path is longer than 200 characters.'],
@@ -81,7 +84,7 @@ const problemOfFastify = (error: unknown): Problem | null => {
   const known = typeof code === 'string' ? fastifyProblems[code] : undefined;
   if (known !== undefined) return new Problem(...known);
   if (typeof statusCode !== 'number' || statusCode < 400 || statusCode > 499) return null;
-  return new Problem(statusCode, 'refused', STATUS_CODES[statusCode] ?? 'Error');
+  return problemOfHttp(statusCode);
 };
 
 /** Answers with a problem. The body goes as bytes, so that its type is exactly `application/problem+json`. */

@@ -111,18 +111,23 @@ export class CreateKeyHandler extends AccountCommandHandler<CreateKey, CreatedKe
       ],
       commands: completing(command, keyStream(id), 201),
     }));
-    const { hash: _, ...shown } = data;
-    return { ...shown, secret };
+    return shownKey(data, secret);
   }
 
   protected override async replay(command: CreateKey, done: DoneCommand): Promise<CreatedKey> {
     const [stored] = await this.store.readStream(command.meta.account, done.result.stream);
     if (stored === undefined) throw new Error('a key without its birth');
-    const { hash, ...shown } = stored.event.data as unknown as Omit<CreatedKey, 'secret'> & { readonly hash: string };
-    const secret = secretOf(this.masterKey, shown.id);
-    return { ...shown, secret: hashKey(secret) === hash ? secret : null };
+    const { hash, ...data } = stored.event.data as unknown as Omit<CreatedKey, 'secret'> & { readonly hash: string };
+    const secret = secretOf(this.masterKey, data.id);
+    return shownKey(data, hashKey(secret) === hash ? secret : null);
   }
 }
+
+/** Field by field, so that a repeated answer is the first one to the letter. */
+const shownKey = (
+  { id, role, name, content, expiresAt }: Omit<CreatedKey, 'secret'>,
+  secret: string | null,
+): CreatedKey => ({ id, secret, role, name, content, expiresAt });
 
 /**
  * 256 bits that nobody can tell from random ones without the master key. Derived, not drawn, so that a client whose
