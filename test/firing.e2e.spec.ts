@@ -8,7 +8,11 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const base = '/v1/accounts/default';
-const fire = (hook: string, body: unknown, more: { key?: string; headers?: Record<string, string>; query?: string } = {}) =>
+const fire = (
+  hook: string,
+  body: unknown,
+  more: { key?: string; headers?: Record<string, string>; query?: string } = {},
+) =>
   server.call('POST', `${base}/hooks/middleware/${hook}${more.query ?? ''}`, {
     body,
     ...(more.key === undefined ? {} : { key: more.key }),
@@ -16,7 +20,16 @@ const fire = (hook: string, body: unknown, more: { key?: string; headers?: Recor
   });
 
 const install = async (id: string, source: string, more: object = {}): Promise<void> => {
-  const body = { id, name: id, version: '1.0.0', dialect: 'middleware', language: 'javascript', source, reason: 'test', ...more };
+  const body = {
+    id,
+    name: id,
+    version: '1.0.0',
+    dialect: 'middleware',
+    language: 'javascript',
+    source,
+    reason: 'test',
+    ...more,
+  };
   const answer = await server.call('POST', `${base}/plugins`, { body });
   expect([answer.status, answer.text]).toEqual([201, answer.text]);
 };
@@ -89,7 +102,10 @@ describe('a firing over HTTP', () => {
       value: null,
       cancellation: { pluginId: 'echo', reason: 'stopped', code: null },
     });
-    expect((await fire('userMessageInbound', message('same'))).body).toMatchObject({ outcome: 'passed', value: 'same' });
+    expect((await fire('userMessageInbound', message('same'))).body).toMatchObject({
+      outcome: 'passed',
+      value: 'same',
+    });
   });
 
   it('carries any text byte for byte', async () => {
@@ -165,7 +181,7 @@ describe('a firing over HTTP', () => {
     expect([late.status, late.body.value]).toEqual([200, 'slow!']);
   });
 
-  it('shows a runtime its own answers and nobody else\'s', async () => {
+  it("shows a runtime its own answers and nobody else's", async () => {
     const [mine, other] = [await newKey('runtime'), await newKey('runtime')];
     const fired = await fire('userMessageInbound', message('mine'), { key: mine.secret });
     const path = `${base}/answers/${fired.body.invocationId as string}`;
@@ -195,7 +211,9 @@ describe('a firing over HTTP', () => {
     const answer = await server.call('POST', path, { body: { applied: true, digest } });
     expect([answer.status, answer.body.matches]).toEqual([200, false]);
     expect((await server.call('POST', path, { body: { applied: 'yes' } })).status).toBe(422);
-    expect((await server.call('POST', `${base}/invocations/nobody/effect`, { body: { applied: true } })).status).toBe(404);
+    expect((await server.call('POST', `${base}/invocations/nobody/effect`, { body: { applied: true } })).status).toBe(
+      404,
+    );
   });
 
   it('uses a change of the chain from the next firing on', async () => {
