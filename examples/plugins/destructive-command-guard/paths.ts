@@ -152,6 +152,7 @@ const matches = (place: Place, other: Place): boolean =>
   place.names.every((name, index) => other.names[index] === mark.star || globMatches(name, other.names[index] ?? ''));
 
 const nameOf = (place: Place): string => {
+  if (place.root === '/' && place.names.length === 0) return 'the whole file system';
   const names = place.names.map((name) => (name === mark.star ? 'a user' : name)).join('/');
   return place.root === '/' ? `/${names}` : place.names.length === 0 ? 'the home directory' : `~/${names}`;
 };

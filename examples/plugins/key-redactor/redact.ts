@@ -71,6 +71,7 @@ const shapes: readonly Shape[] = [
       /eyJ[A-Za-z0-9_-]{8,16000}\.[A-Za-z0-9_-]{8,16000}\.[A-Za-z0-9_-]{8,16000}(?:\.[A-Za-z0-9_-]{8,16000}){0,2}/y,
     run: /[A-Za-z0-9_-]*/y,
   },
+  { name: 'Hookledger key', begins: ['hlk_'], reads: /hlk_[A-Za-z0-9_-]{43}/y },
   { name: 'npm token', begins: ['npm_'], reads: /npm_[A-Za-z0-9]{36}(?![A-Za-z0-9])/y },
   { name: 'PyPI token', begins: ['pypi-AgE'], reads: /pypi-AgE[A-Za-z0-9_-]{50,300}/y },
   { name: 'Hugging Face token', begins: ['hf_'], reads: /hf_[A-Za-z0-9]{34,64}(?![A-Za-z0-9])/y, holds: mixed },
