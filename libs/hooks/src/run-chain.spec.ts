@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { Decision, Link, Said, Verdict } from './chain.js';
-import type { Mode, Point } from './point.js';
+import type { MergeMode, Mode, Point } from './point.js';
 import { runChain } from './run-chain.js';
 
 interface Values {
@@ -341,6 +341,92 @@ describe('chained merge (openclaw before_message_write, trusted tool policies)',
       plugin('b', contributed({ block: 1 })),
     ]);
     expect(decision).toMatchObject({ outcome: 'cancelled', value: null, cancellation: { pluginId: 'b' } });
+  });
+});
+
+describe('trusted tool policies (openclaw §7)', () => {
+  const at = point(
+    {
+      kind: 'merge',
+      fields: {
+        params: { rule: 'last' },
+        block: { rule: 'sticky', on: 'true' },
+        reason: { rule: 'last' },
+        requireApproval: { rule: 'first', stamp: 'pluginId' },
+      },
+      others: null,
+      chained: { params: 'params' },
+      terminal: { field: 'block', is: 'true' },
+      cancels: { when: { field: 'block', is: 'true' }, reasonField: 'reason' },
+      holds: 'requireApproval',
+      controls: ['block', 'reason', 'requireApproval'],
+    },
+    { failsClosed: true },
+  );
+
+  it('show the params of one policy to the next, and hold with the last of them', async () => {
+    const { decision, seen } = await run(at, { params: { a: 1 } }, [
+      plugin('first', contributed({ params: { a: 2 } })),
+      plugin('asks', contributed({ requireApproval: { title: 't' } })),
+    ]);
+    expect(seen[1]).toEqual({ params: { a: 2 } });
+    expect(decision).toMatchObject({ outcome: 'held', value: { params: { a: 2 } }, hold: { pluginId: 'asks' } });
+  });
+
+  it('a block by a later policy wins over an earlier approval request: nobody is asked', async () => {
+    const { decision } = await run(at, { params: {} }, [
+      plugin('asks', contributed({ requireApproval: { title: 't' } })),
+      plugin('blocks', contributed({ block: true, reason: 'no' })),
+    ]);
+    expect(decision).toMatchObject({
+      outcome: 'cancelled',
+      hold: null,
+      cancellation: { pluginId: 'blocks', reason: 'no' },
+    });
+  });
+
+  it('a policy that throws blocks', async () => {
+    expect((await run(at, {}, [plugin('bad', threw)])).decision.cancellation?.code).toBe('plugin_failed');
+  });
+});
+
+describe('contributions and visibility (kohaku §4, §7)', () => {
+  const collecting = (fields: MergeMode['fields']) =>
+    point(
+      { kind: 'merge', fields, others: null, chained: null, terminal: null, cancels: null, holds: null, controls: [] },
+      { cancellable: false },
+    );
+
+  it('prompt contents are joined in chain order, empty ones skipped, a throwing plugin skipped', async () => {
+    const at = collecting({ content: { rule: 'join', separator: '\n\n', empty: 'skips' } });
+    const { decision } = await run(at, {}, [
+      plugin('a', contributed({ content: 'one' })),
+      plugin('bad', threw),
+      plugin('none', passed),
+      plugin('empty', contributed({ content: '' })),
+      plugin('b', contributed({ content: 'two' })),
+    ]);
+    expect(decision).toMatchObject({ outcome: 'rewritten', collected: { content: 'one\n\ntwo' } });
+  });
+
+  it('visibility is what everyone with an opinion allows; no opinion at all is none', async () => {
+    const at = collecting({ allowed_tools: { rule: 'intersect' }, allowed_subagents: { rule: 'intersect' } });
+    const { decision } = await run(at, {}, [
+      plugin('a', contributed({ allowed_tools: ['read', 'write'], allowed_subagents: null })),
+      plugin('b', contributed({ allowed_tools: ['write', 'bash'] })),
+      plugin('c', passed),
+    ]);
+    expect(decision.collected).toEqual({ allowed_tools: ['write'] });
+    expect((await run(at, {}, [plugin('c', passed)])).decision).toMatchObject({ outcome: 'passed', collected: {} });
+  });
+
+  it('services are laid over each other, the later plugin wins a key', async () => {
+    const at = collecting({ services: { rule: 'overlay' } });
+    const { decision } = await run(at, {}, [
+      plugin('a', contributed({ services: { db: 1, log: 1 } })),
+      plugin('b', contributed({ services: { log: 2 } })),
+    ]);
+    expect(decision.collected).toEqual({ services: { db: 1, log: 2 } });
   });
 });
 

@@ -475,6 +475,9 @@ const program = String.raw`(function (kit, setup) {
       settle(state, result);
     } catch {
       malformed(state, 'unreadable');
+    } finally {
+      // A warm realm does not keep the values of its last run.
+      state.seen = null;
     }
   };
 

@@ -65,18 +65,18 @@ const pointer = (...keys: readonly (string | number)[]): string =>
   ['', 'context', ...keys.map((key) => String(key).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
 
 const faultsOf = (field: ContextField, context: JsonObject): readonly Fault[] => {
-  const at = pointer(field.name);
   const value = Object.hasOwn(context, field.name) ? context[field.name] : undefined;
-  if (value === undefined) return field.optional ? [] : [{ pointer: at, reason: `missing: ${needed(field)}` }];
-  if (value === null) return field.nullable ? [] : [{ pointer: at, reason: `null does not fit: ${needed(field)}` }];
+  if (value === undefined) return field.optional ? [] : [fault(field, `missing: ${needed(field)}`)];
+  if (value === null) return field.nullable ? [] : [fault(field, `null does not fit: ${needed(field)}`)];
   if (field.type === 'ids' || field.type === 'texts') return listFaults(field, value);
-  if (!fits(field.type, value)) return [{ pointer: at, reason: needed(field) }];
-  if (field.oneOf === null || field.oneOf.includes(value as string)) return [];
-  return [{ pointer: at, reason: needed(field) }];
+  const isGood = fits(field.type, value) && (field.oneOf === null || field.oneOf.includes(value as string));
+  return isGood ? [] : [fault(field, needed(field))];
 };
 
+const fault = ({ name }: ContextField, reason: string): Fault => ({ pointer: pointer(name), reason });
+
 const listFaults = (field: ContextField, value: Json): readonly Fault[] => {
-  if (!Array.isArray(value)) return [{ pointer: pointer(field.name), reason: needed(field) }];
+  if (!Array.isArray(value)) return [fault(field, needed(field))];
   const item = field.type === 'ids' ? 'id' : 'text';
   return (value as readonly Json[]).flatMap((one, index) =>
     fits(item, one) ? [] : [{ pointer: pointer(field.name, index), reason: `give ${words[item]}` }],
