@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { createPool, postgresEventStore, sqlOver, type EventStore, type Sql } from '#event-store';
-import { migrate } from '#migrations';
 import { memorySealing, type Sealing } from '#sealing';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/test-postgres.js';
+import { createLedgerDatabase, type TestDatabase } from '../../../test/support/test-postgres.js';
 import { searchInvocations, type InvocationQuery } from './invocation-search.js';
 import type { Projection } from './projection.js';
 import { dropRetired, handleEvents, openReadModels, readModelStatus, rebuildReadModel } from './read-models.js';
@@ -17,8 +16,7 @@ let store: EventStore;
 let sealing: Sealing;
 
 beforeEach(async () => {
-  database = await createTestDatabase();
-  await migrate(database.url);
+  database = await createLedgerDatabase();
   pool = createPool({ connectionString: database.url });
   sql = sqlOver(pool);
   store = postgresEventStore({ connectionString: database.url });
