@@ -341,6 +341,7 @@ const contextKeys = async (hook: string, context: JsonObject, world: World): Pro
       gate: null,
       operations: null,
     },
+    strange: [],
     expected: { outcome: '', value: null, warnings: [], events: [], meteredHandlers: 0, compare: {} },
   };
   await new CaseRun(one, world, chain).fireAll();
