@@ -14,15 +14,20 @@ export interface PluginFault {
 
 type Limits = PluginSnapshot['timeouts'];
 
-/** The time a handler of this hook has, ms: the hook's own setting, the plugin's, the dialect's. */
-export const timeoutOf = (timeouts: Limits, hook: string, facts: DialectFacts): number =>
-  ownTimeout(timeouts, hook) ??
-  timeouts.timeoutMs ??
-  facts.entries.get(hook)?.defaultTimeoutMs ??
-  facts.timeoutBounds.max;
+/** The time a handler of this hook has, ms: what the plugin says, the account, the dialect. */
+export const timeoutOf = (
+  timeouts: Limits,
+  hook: string,
+  facts: DialectFacts,
+  ofAccount: number | null = null,
+): number =>
+  ownTimeout(timeouts, hook) ?? ofAccount ?? facts.entries.get(hook)?.defaultTimeoutMs ?? facts.timeoutBounds.max;
 
-const ownTimeout = (timeouts: Limits, hook: string): number | undefined =>
-  timeouts.hooks !== undefined && Object.hasOwn(timeouts.hooks, hook) ? timeouts.hooks[hook] : undefined;
+/** The limit that a plugin itself names for a hook, ms: for that hook, else for all; null where it names none. */
+export const ownTimeout = ({ hooks, timeoutMs }: Limits, hook: string): number | null => {
+  const own = hooks !== undefined && Object.hasOwn(hooks, hook) ? hooks[hook] : undefined;
+  return own ?? timeoutMs ?? null;
+};
 
 /** Whether a handler of this plugin can veto an operation. */
 export const canCancel = (hooks: readonly string[], facts: DialectFacts): boolean =>

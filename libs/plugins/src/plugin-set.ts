@@ -102,11 +102,15 @@ export const chainFor = (set: PluginSet, dialect: PluginSnapshot['dialect'], hoo
   };
 };
 
-const arranged = (dialect: PluginSnapshot['dialect'], plugins: readonly PluginSnapshot[]): readonly PluginSnapshot[] =>
+/** A dialect's own order of plugins that stand in the account's. */
+export const arranged = (
+  dialect: PluginSnapshot['dialect'],
+  plugins: readonly PluginSnapshot[],
+): readonly PluginSnapshot[] =>
   dialect === 'kohaku' ? [...plugins].sort((a, b) => kohakuPriority(a) - kohakuPriority(b)) : plugins;
 
 /** The installed number, else the class's own, else 50 (kohaku.md §1). */
-const kohakuPriority = (plugin: PluginSnapshot): number => {
+export const kohakuPriority = (plugin: PluginSnapshot): number => {
   if (plugin.priority !== null) return plugin.priority;
   const own = plugin.findings.registrations.priority;
   return typeof own === 'number' ? own : 50;

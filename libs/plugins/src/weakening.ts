@@ -1,6 +1,6 @@
 import type { PluginSnapshot } from '#record';
 import { canCancel, timeoutOf, type DialectFacts } from './dialect-facts.js';
-import { inOrder, type PluginSet } from './plugin-set.js';
+import { arranged, inOrder, kohakuPriority, type PluginSet } from './plugin-set.js';
 
 /**
  * Whether a change of one plugin weakens enforcement (auditor question 3). It does when, whatever else it does,
@@ -33,7 +33,7 @@ const losesHook = (hook: string, before: PluginSnapshot, after: PluginSnapshot, 
 const movesLater = (before: PluginSnapshot, after: PluginSnapshot, facts: DialectFacts): boolean =>
   before.dialect === 'kohaku' &&
   canCancel(before.findings.hooks, facts) &&
-  (after.priority ?? 50) > (before.priority ?? 50);
+  kohakuPriority(after) > kohakuPriority(before);
 
 /**
  * Whether a new order weakens enforcement: an enforcing plugin that can veto comes to stand behind one that it stood
@@ -44,19 +44,33 @@ export const orderWeakens = (
   after: readonly string[],
   factsOf: (dialect: PluginSnapshot['dialect']) => DialectFacts,
 ): boolean => {
+  const enabled = inOrder(set).filter((plugin) => plugin.enabled);
   const place = new Map(after.map((id, index) => [id, index]));
-  const running = inOrder(set).filter((plugin) => plugin.enabled);
-  return running.some(
+  const moved = [...enabled].sort((a, b) => (place.get(a.id) ?? 0) - (place.get(b.id) ?? 0));
+  return [...new Set(enabled.map(({ dialect }) => dialect))].some((dialect) => {
+    const of = (plugins: readonly PluginSnapshot[]) =>
+      arranged(
+        dialect,
+        plugins.filter((plugin) => plugin.dialect === dialect),
+      );
+    return someGuardMovesBehind(of(enabled), of(moved), factsOf(dialect));
+  });
+};
+
+const someGuardMovesBehind = (
+  before: readonly PluginSnapshot[],
+  after: readonly PluginSnapshot[],
+  facts: DialectFacts,
+): boolean =>
+  before.some(
     (guard, index) =>
       guard.mode === 'enforce' &&
-      running.slice(index + 1).some(
+      before.slice(index + 1).some(
         (other) =>
-          other.dialect === guard.dialect &&
-          (place.get(other.id) ?? 0) < (place.get(guard.id) ?? 0) &&
+          after.indexOf(other) < after.indexOf(guard) &&
           canCancel(
             guard.findings.hooks.filter((hook) => other.findings.hooks.includes(hook)),
-            factsOf(guard.dialect),
+            facts,
           ),
       ),
   );
-};

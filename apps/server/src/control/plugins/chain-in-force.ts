@@ -13,8 +13,9 @@ import {
   type Caller,
   type QueryOf,
 } from '#platform';
-import { chainFor, foldSet, pluginChangeTypes, timeoutOf } from '#plugins';
+import { chainFor, foldSet, ownTimeout, pluginChangeTypes, timeoutOf } from '#plugins';
 import type { StoredEvent } from '#event-store';
+import { AccountRules } from '../accounts/account-rules.js';
 import { RecordReads } from '../audit/record-reads.js';
 import { PluginLog } from './plugin-log.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
@@ -32,7 +33,11 @@ interface ChainView {
   readonly asOf: string | null;
   /** Last change that counts, a position; null when there was none. */
   readonly position: string | null;
-  readonly plugins: readonly (PluginView & { readonly place: number; readonly timeoutMs: number })[];
+  readonly plugins: readonly (PluginView & {
+    readonly place: number;
+    /** The handler's time limit; of the past only where the plugin itself named one. */
+    readonly timeoutMs: number | null;
+  })[];
   readonly withoutHook: number;
 }
 
@@ -48,6 +53,7 @@ export class ChainInForceRoute {
   constructor(
     @Inject(PluginLog) private readonly log: PluginLog,
     @Inject(PluginViews) private readonly views: PluginViews,
+    @Inject(AccountRules) private readonly rules: AccountRules,
   ) {}
 
   @Get()
@@ -66,7 +72,10 @@ export class ChainInForceRoute {
     const plugins = await Promise.all(
       places.map(async ({ plugin }, place) => ({
         place,
-        timeoutMs: timeoutOf(plugin.timeouts, hook, dialect),
+        timeoutMs:
+          asOf.kind === 'now'
+            ? timeoutOf(plugin.timeouts, hook, dialect, this.rules.timeoutMs(account, dialect.name))
+            : ownTimeout(plugin.timeouts, hook),
         ...(await this.views.plugin(account, caller, plugin)),
       })),
     );

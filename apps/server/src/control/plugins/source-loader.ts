@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { compile, derivePermissions, type Dialect, type LoadReport } from '#dialects';
-import { Problem, SANDBOX, type FieldFault } from '#platform';
+import { escapePointer, Problem, SANDBOX, type FieldFault } from '#platform';
 import { maxSourceBytes, sourceBytes, sourceDigest, type PluginSource } from '#plugins';
 import { digestOf, type Json, type LoadFindings, type PluginSnapshot } from '#record';
 import type { LoadOutcome, Sandbox } from '#sandbox';
@@ -61,6 +61,9 @@ export class SourceLoader {
       ]);
     }
     const dialect = knownDialect(order.dialect);
+    if (order.language === 'python' && order.dialect !== 'kohaku') {
+      throw faultyPlugin([{ pointer: '/language', reason: `is not a language of ${order.dialect}` }]);
+    }
     const compiled = await compile(order.source, order.language);
     if (compiled.kind === 'failed') throw badSource('does_not_parse', order.source, compiled);
     const requested = derivePermissions(compiled.code);
@@ -69,6 +72,7 @@ export class SourceLoader {
       code: compiled.code,
       permissions: order.permissions ?? requested,
       pointer: pointerOf(order.source),
+      compiler: compiled.compiler,
     });
     return {
       source: order.source,
@@ -91,6 +95,7 @@ export class SourceLoader {
       config,
       permissions,
       pointer: '/config',
+      compiler: plugin.code.compiler,
     });
     return { ...report, requestedPermissions: plugin.findings.requestedPermissions };
   }
@@ -110,7 +115,7 @@ export class SourceLoader {
       isolation: 'fresh',
     } as const;
     const outcome = await this.sandbox.load(realm, loadBudgetMs);
-    if (outcome.kind === 'failed') throw failedLoad(outcome, pointer);
+    if (outcome.kind === 'failed') throw failedLoad(outcome, evaluation);
     const report = dialect.readReport(outcome.report);
     if (report.hooks.length === 0 && !report.warnings.some(({ code: warning }) => warning === 'unknown_hook')) {
       throw registersNothing(report, pointer);
@@ -135,6 +140,7 @@ interface Evaluation {
   readonly config: Json;
   readonly permissions: readonly string[];
   readonly pointer: string;
+  readonly compiler: string | null;
 }
 
 const pointerOf = (source: PluginSource): string => ('source' in source ? '/source' : '/files');
@@ -152,10 +158,18 @@ interface Place {
   readonly file?: string | null;
 }
 
-const badSource = (code: string, source: PluginSource, place: Place): Problem =>
-  sourceProblem(code, 'does not parse', pointerOf(source), place);
+const badSource = (code: string, source: PluginSource, { file, ...place }: Place): Problem => {
+  const named = 'files' in source && file !== undefined && file !== null && Object.hasOwn(source.files, file);
+  const pointer = named ? `/files/${escapePointer(file)}` : pointerOf(source);
+  return sourceProblem(code, 'does not parse', pointer, place);
+};
 
-const failedLoad = (outcome: Extract<LoadOutcome, { kind: 'failed' }>, pointer: string): Problem => {
+/** Places in code that was compiled are places of what came out: what ran, as `…/source` shows it. */
+const failedLoad = (
+  failed: Extract<LoadOutcome, { kind: 'failed' }>,
+  { pointer, compiler }: Pick<Evaluation, 'pointer' | 'compiler'>,
+): Problem => {
+  const outcome = { ...failed, file: compiler === null ? null : `the code that ${compiler} made of it` };
   switch (outcome.cause) {
     case 'syntax':
       return sourceProblem('does_not_parse', 'does not parse', pointer, outcome);
@@ -178,12 +192,15 @@ const sourceProblem = (
   const within = file === undefined || file === null ? '' : ` in ${file}`;
   const fault: SourceFault = {
     pointer,
-    reason: `${words}${place}${within}${message === '' ? '' : `: ${message}`}`,
+    reason: `${words}${place}${within}${message === '' ? '' : `: ${cut(message)}`}`,
     line,
     column,
   };
   return new Problem(422, code, `The source ${words}${place}. Nothing was stored.`, [fault]);
 };
+
+/** What a source throws may be of any length. */
+const cut = (message: string): string => (message.length > 500 ? `${message.slice(0, 500).toWellFormed()}…` : message);
 
 const registersNothing = ({ warnings }: LoadReport, pointer: string): Problem => {
   const found = warnings.map(({ code, detail }) => (detail === undefined ? code : `${code}: ${detail}`));

@@ -25,6 +25,7 @@ import { asData, pluginStream, type Json, type JsonObject, type PluginSnapshot, 
 import type { GuestCall, HandlerOutcome, Sandbox } from '#sandbox';
 import type { Envelope, Sealing } from '#sealing';
 import { replayable } from '../../gateway/replayable.js';
+import { AccountRules } from '../accounts/account-rules.js';
 import { ActivePlugins, type ReadyRealm } from './active-plugins.js';
 import { PluginCommands } from './plugin-commands.js';
 import { PluginLog } from './plugin-log.js';
@@ -96,6 +97,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     @Inject(ActivePlugins) private readonly active: ActivePlugins,
     @Inject(SANDBOX) private readonly sandbox: Sandbox,
     @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(AccountRules) private readonly rules: AccountRules,
   ) {
     super();
   }
@@ -174,7 +176,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     onCall: (call: GuestCall) => Promise<Refused>,
   ): Promise<HandlerOutcome> {
     const view = dialect.hostView(hook, JSON.parse(opening.input) as JsonObject, 0);
-    const timeoutMs = timeoutOf(plugin.timeouts, hook, dialect);
+    const timeoutMs = timeoutOf(plugin.timeouts, hook, dialect, this.rules.timeoutMs(account, dialect.name));
     const running = this.sandbox.run({
       account,
       invocationId: trialId,
