@@ -325,8 +325,9 @@ class FiringRun {
   private async recordedCall(call: GuestCall, callId: string): Promise<CallAnswer> {
     const { firing, tools, book } = this;
     const index = call.handlerIndex;
-    await Promise.all(this.settled.slice(0, index).map(({ opened }) => opened));
+    // In the book at once, so that calls stand in the order of asking; durable when the handlers before it are.
     book.host(index, this.hostEvent('host.called', call, callId, {}));
+    await Promise.all(this.settled.slice(0, index).map(({ opened }) => opened));
     try {
       await book.keep(index, () => this.startedEvent(index));
     } catch {
