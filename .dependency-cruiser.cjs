@@ -65,7 +65,8 @@ const rules = [
     name: 'libs-entered-by-index',
     comment: 'A library is entered through its index.ts (`#name`) only.',
     from: { path: '^(?:apps|migrations|test|examples|bench|scripts)/' },
-    to: { path: '^libs/', pathNot: '^libs/[^/]+/src/index\\.ts$' },
+    // A library's own measures are called by the measures of the whole.
+    to: { path: '^libs/', pathNot: ['^libs/[^/]+/src/index\\.ts$', '^libs/[^/]+/bench/'] },
   },
   {
     name: 'nest-at-the-edge',

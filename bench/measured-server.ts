@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { startTestCluster } from '../test/support/test-postgres.js';
+import type { Connection } from './http-client.js';
+import { openConnection } from './http-client.js';
+
+/** The built program as a process of its own, on a Postgres that syncs its writes. */
+export interface MeasuredServer {
+  readonly pid: number;
+  /** The database as its owner, so that a bare loop writes into the same one. */
+  readonly databaseUrl: string;
+  /** A request of the API with the operator key. Rejects on any status but 2xx. */
+  call(method: string, path: string, body?: unknown): Promise<unknown>;
+  /** A connection that fires one hook of an account. */
+  firing(account: string, hook: string): Promise<Connection>;
+  close(): Promise<void>;
+}
+
+const operatorKey = 'operator-key-of-the-bench';
+const program = fileURLToPath(new URL('../apps/server/src/main.js', import.meta.url));
+
+/** Starts a cluster, a database and the program on it. */
+export const startMeasuredServer = async (): Promise<MeasuredServer> => {
+  const cluster = await startTestCluster({ durable: true });
+  const dataDir = mkdtempSync(join(tmpdir(), 'hookledger-bench-'));
+  const { url: databaseUrl } = await cluster.createDatabase();
+  const child = spawn(process.execPath, [program], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: {
+      PATH: process.env.PATH,
+      PORT: '0',
+      DATABASE_URL: databaseUrl,
+      HOOKLEDGER_DATA: dataDir,
+      HOOKLEDGER_OPERATOR_KEY: operatorKey,
+    },
+  });
+  const url = await listening(child);
+  const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
+    const answer = await fetch(`${url}/v1${path}`, {
+      method,
+      headers: { Authorization: `Bearer ${operatorKey}`, 'Content-Type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
+    return text === '' ? null : JSON.parse(text);
+  };
+  return {
+    pid: child.pid ?? -1,
+    databaseUrl,
+    call,
+    firing: async (account, hook) => {
+      const path = `/accounts/${account}/keys`;
+      const { secret } = (await call('POST', path, { role: 'runtime', name: 'bench' })) as { secret: string };
+      return openConnection(new URL(`${url}/v1/accounts/${account}/hooks/middleware/${hook}`), secret);
+    },
+    close: async () => {
+      const ended = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGTERM');
+      await ended;
+      cluster.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+};
+
+const listening = (child: ChildProcess): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let said = '';
+    child.stdout?.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+      const url = /listens on (http:\/\/\S+)/u.exec(said)?.[1];
+      if (url !== undefined) resolve(url);
+    });
+    child.once('exit', (code) => {
+      reject(new Error(`the server ended with ${String(code)}: ${said}`));
+    });
+  });

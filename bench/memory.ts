@@ -1,0 +1,67 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Figure } from './figures.js';
+import { atMost, rounded } from './figures.js';
+import { startMeasuredServer } from './measured-server.js';
+import { commandBody, fivePlugins, installation } from './plugins.js';
+
+const accounts = 10;
+const pluginsEach = 10;
+
+/** Memory of the server and its sandboxes, Postgres apart, with 100 plugins over 10 accounts that have all been fired. */
+export const measureMemory = async (): Promise<readonly Figure[]> => {
+  const server = await startMeasuredServer();
+  try {
+    for (let n = 0; n < accounts; n += 1) {
+      const account = `account-${n}`;
+      await server.call('POST', '/accounts', { id: account, name: account });
+      for (let m = 0; m < pluginsEach; m += 1) {
+        const plugin = fivePlugins[m % fivePlugins.length];
+        if (plugin === undefined) continue;
+        const body = installation({ id: `${plugin.id}-${m}`, source: `${plugin.source}\n// ${m}` });
+        await server.call('POST', `/accounts/${account}/plugins`, body);
+      }
+      const connection = await server.firing(account, 'sshCommandSending');
+      for (let m = 0; m < 20; m += 1) await connection.post(commandBody);
+      connection.close();
+    }
+    // Idle, yet before a child without work is ended: every account still has its own.
+    await delay(15_000);
+    const processes = treeOf(server.pid);
+    const sizes = processes.map(pssOf);
+    const total = sizes.reduce((sum, size) => sum + size, 0);
+    const from = `server ${rounded(sizes[0] ?? 0)} MB and ${processes.length - 1} processes below it`;
+    return [
+      atMost(`memory (PSS), ${accounts * pluginsEach} plugins over ${accounts} accounts, idle`, 450, total, 'MB', from),
+    ];
+  } finally {
+    await server.close();
+  }
+};
+
+/** A process and all that descend from it. */
+const treeOf = (root: number): readonly number[] => {
+  const children = new Map<number, number[]>();
+  for (const name of readdirSync('/proc')) {
+    const parent = /^\d+$/u.test(name) ? parentOf(name) : null;
+    if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
+  }
+  const below = (pid: number): readonly number[] => [pid, ...(children.get(pid) ?? []).flatMap(below)];
+  return below(root);
+};
+
+const parentOf = (pid: string): number | null => {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    // It ended meanwhile.
+    return null;
+  }
+};
+
+/** Proportional set size in MB: shared pages count once over all that share them. */
+const pssOf = (pid: number): number => {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return Number(/^Pss: +(\d+) kB/mu.exec(rollup)?.[1] ?? 0) / 1000;
+};
