@@ -166,7 +166,7 @@ const searchOver = (query: InvocationQuery, table: TableName, bind: Bind): Searc
 const hasIndex = ({ pluginId, outcome, cause }: HandlerFilter): boolean =>
   pluginId !== undefined || cause !== undefined || (outcome !== undefined && outcome !== 'passed');
 
-const placeOf = (row: Row): SearchPlace => ({ at: String(row['place_at']), position: String(row['position']) });
+const placeOf = (row: Row): SearchPlace => ({ at: String(row.place_at), position: String(row.position) });
 
 type Bind = (value: unknown) => string;
 
@@ -242,10 +242,10 @@ export const withHandlers = async (
   if (rows.length === 0) return [];
   const runs = await sql.query(
     `select * from ${table('handler_run')} where account = $1 and position = any($2::bigint[]) order by position, event_position`,
-    [account, rows.map((row) => row['position'])],
+    [account, rows.map((row) => row.position)],
   );
-  const byInvocation = grouped(runs, (run) => String(run['position']));
-  return rows.map((row) => toSummary(row, (byInvocation.get(String(row['position'])) ?? []).map(toHandler)));
+  const byInvocation = grouped(runs, (run) => String(run.position));
+  return rows.map((row) => toSummary(row, (byInvocation.get(String(row.position)) ?? []).map(toHandler)));
 };
 
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
@@ -255,59 +255,57 @@ const numberOrNull = (value: unknown): number | null => (value === null || value
 const instantOrNull = (value: unknown): string | null => (value instanceof Date ? value.toISOString() : null);
 
 const toHandler = (row: Row): HandlerSummary => {
-  const durationUs = numberOrNull(row['duration_us']);
+  const durationUs = numberOrNull(row.duration_us);
   return {
-    pluginId: String(row['plugin_id']),
-    pluginVersion: textOrNull(row['plugin_version']),
-    revision: numberOrNull(row['revision']),
-    mode: textOrNull(row['mode']),
-    outcome: String(row['outcome']),
-    cause: textOrNull(row['cause']),
-    wouldHave: textOrNull(row['would_have']),
-    reasonCode: textOrNull(row['reason_code']),
+    pluginId: String(row.plugin_id),
+    pluginVersion: textOrNull(row.plugin_version),
+    revision: numberOrNull(row.revision),
+    mode: textOrNull(row.mode),
+    outcome: String(row.outcome),
+    cause: textOrNull(row.cause),
+    wouldHave: textOrNull(row.would_have),
+    reasonCode: textOrNull(row.reason_code),
     durationMs: durationUs === null ? null : durationUs / 1000,
-    warnings: ((row['warnings'] as readonly string[] | null) ?? []).map((code) => ({ code })),
+    warnings: ((row.warnings as readonly string[] | null) ?? []).map((code) => ({ code })),
   };
 };
 
 const toSummary = (row: Row, handlers: readonly HandlerSummary[]): InvocationSummary => ({
-  invocationId: String(row['invocation_id']),
-  dialect: String(row['dialect']),
-  hook: String(row['hook']),
-  turnId: textOrNull(row['turn_id']),
-  turnInferred: row['turn_inferred'] === true,
-  sessionId: textOrNull(row['session_id']),
-  agentId: textOrNull(row['agent_id']),
-  operationId: textOrNull(row['operation_id']),
-  correlationId: textOrNull(row['correlation_id']),
-  root: textOrNull(row['root']),
-  cause: textOrNull(row['cause']),
-  lineage: textOrNull(row['lineage']),
-  hop: Number(row['hop']),
-  target: textOrNull(row['target']),
-  hostSession: textOrNull(row['host_session']),
+  invocationId: String(row.invocation_id),
+  dialect: String(row.dialect),
+  hook: String(row.hook),
+  turnId: textOrNull(row.turn_id),
+  turnInferred: row.turn_inferred === true,
+  sessionId: textOrNull(row.session_id),
+  agentId: textOrNull(row.agent_id),
+  operationId: textOrNull(row.operation_id),
+  correlationId: textOrNull(row.correlation_id),
+  root: textOrNull(row.root),
+  cause: textOrNull(row.cause),
+  lineage: textOrNull(row.lineage),
+  hop: Number(row.hop),
+  target: textOrNull(row.target),
+  hostSession: textOrNull(row.host_session),
   actor: actorOf(row),
-  state: row['state'] as InvocationSummary['state'],
-  outcome: textOrNull(row['outcome']),
+  state: row.state as InvocationSummary['state'],
+  outcome: textOrNull(row.outcome),
   cancellation:
-    row['outcome'] === 'cancelled'
-      ? { pluginId: textOrNull(row['cancel_plugin']), code: textOrNull(row['cancel_code']) }
-      : null,
-  effect: (textOrNull(row['effect']) ?? 'unknown') as InvocationSummary['effect'],
-  effectAt: instantOrNull(row['effect_at']),
-  attempt: Number(row['attempt']),
-  previousInvocationId: textOrNull(row['previous_invocation_id']),
-  metered: Number(row['metered'] ?? 0) > 0,
-  occurredAt: instantOrNull(row['occurred_at']) ?? '',
-  recordedAt: instantOrNull(row['recorded_at']) ?? '',
-  closedAt: instantOrNull(row['closed_at']),
-  durationMs: numberOrNull(row['duration_ms']),
+    row.outcome === 'cancelled' ? { pluginId: textOrNull(row.cancel_plugin), code: textOrNull(row.cancel_code) } : null,
+  effect: (textOrNull(row.effect) ?? 'unknown') as InvocationSummary['effect'],
+  effectAt: instantOrNull(row.effect_at),
+  attempt: Number(row.attempt),
+  previousInvocationId: textOrNull(row.previous_invocation_id),
+  metered: Number(row.metered ?? 0) > 0,
+  occurredAt: instantOrNull(row.occurred_at) ?? '',
+  recordedAt: instantOrNull(row.recorded_at) ?? '',
+  closedAt: instantOrNull(row.closed_at),
+  durationMs: numberOrNull(row.duration_ms),
   handlers,
-  positions: { first: String(row['position']), last: String(row['last_position']) },
+  positions: { first: String(row.position), last: String(row.last_position) },
 });
 
 const actorOf = (row: Row): InvocationSummary['actor'] => {
-  const id = textOrNull(row['actor_id']);
+  const id = textOrNull(row.actor_id);
   if (id === null) return null;
-  return { kind: textOrNull(row['actor_kind']) ?? 'key', id, onBehalfOf: textOrNull(row['on_behalf_of']) };
+  return { kind: textOrNull(row.actor_kind) ?? 'key', id, onBehalfOf: textOrNull(row.on_behalf_of) };
 };

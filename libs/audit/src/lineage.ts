@@ -41,7 +41,7 @@ export const lineageOf = async (
   const last = page.at(-1);
   return {
     items: await toNodes(sql, table, query.account, page),
-    next: rows.length > query.limit && last !== undefined ? String(last['position']) : null,
+    next: rows.length > query.limit && last !== undefined ? String(last.position) : null,
   };
 };
 
@@ -56,7 +56,7 @@ const toNodes = async (
     `select * from ${table('host_call')} where account = $1 and invocation_id = any($2::text[]) order by position`,
     [account, invocations.map(({ invocationId }) => invocationId)],
   );
-  const madeBy = grouped(calls, (call) => String(call['invocation_id']));
+  const madeBy = grouped(calls, (call) => String(call.invocation_id));
   return invocations.map((invocation) => ({
     invocation,
     parent: invocation.cause ?? invocation.lineage,
@@ -72,10 +72,10 @@ const byOf = ({ cause, lineage, hop }: InvocationSummary): LineageNode['by'] => 
 };
 
 const toCall = (row: Row): LineageCall => ({
-  callId: String(row['call_id']),
-  pluginId: typeof row['plugin_id'] === 'string' ? row['plugin_id'] : null,
-  member: String(row['member']),
-  state: String(row['state']),
-  code: typeof row['code'] === 'string' ? row['code'] : null,
-  position: String(row['position']),
+  callId: String(row.call_id),
+  pluginId: typeof row.plugin_id === 'string' ? row.plugin_id : null,
+  member: String(row.member),
+  state: String(row.state),
+  code: typeof row.code === 'string' ? row.code : null,
+  position: String(row.position),
 });

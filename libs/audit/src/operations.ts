@@ -41,10 +41,10 @@ const toOperations = async (
 ): Promise<readonly Operation[]> => {
   const summaries = await withHandlers(sql, table, account, rows);
   const sides = rows.map((row, index) => ({
-    key: `${String(row['operation_id'])}\0${String(row['pair'])}`,
-    operationId: String(row['operation_id']),
-    pair: String(row['pair']),
-    phase: String(row['phase']),
+    key: `${String(row.operation_id)}\0${String(row.pair)}`,
+    operationId: String(row.operation_id),
+    pair: String(row.pair),
+    phase: String(row.phase),
     invocation: summaries[index],
   }));
   return [...grouped(sides, ({ key }) => key).values()].map((group) => {
@@ -110,7 +110,7 @@ export const orphanOperations = async (
     items: await toOperations(sql, table, query.account, page),
     next:
       rows.length > query.limit && last !== undefined
-        ? { at: String(last['place_at']), position: String(last['position']) }
+        ? { at: String(last.place_at), position: String(last.position) }
         : null,
   };
 };

@@ -39,10 +39,10 @@ export const pluginHealth = async (
   const skips: Record<string, number> = {};
   let last: Date | null = null;
   for (const row of rows) {
-    const [outcome, cause, runs] = [String(row['outcome']), row['cause'], Number(row['runs'])];
+    const [outcome, cause, runs] = [String(row.outcome), row.cause, Number(row.runs)];
     outcomes[outcome] = (outcomes[outcome] ?? 0) + runs;
     if (outcome === 'skipped' && typeof cause === 'string') skips[cause] = (skips[cause] ?? 0) + runs;
-    const at = row['last_at'] as Date;
+    const at = row.last_at as Date;
     if (last === null || at > last) last = at;
   }
   const ms = (value: unknown): number | null => (value === null || value === undefined ? null : Number(value) / 1000);
@@ -50,8 +50,8 @@ export const pluginHealth = async (
     runs: Object.values(outcomes).reduce((sum, count) => sum + count, 0),
     outcomes,
     skips,
-    p50Ms: ms(rows[0]?.['p50']),
-    p95Ms: ms(rows[0]?.['p95']),
+    p50Ms: ms(rows[0]?.p50),
+    p95Ms: ms(rows[0]?.p95),
     lastRunAt: last === null ? null : last.toISOString(),
   };
 };

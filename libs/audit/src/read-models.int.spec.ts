@@ -83,7 +83,7 @@ describe('read models', () => {
     const events = await store.readAll(-1n, 100);
     for (let n = 0; n < 2; n += 1) await sql.transaction((tx) => handleEvents(record, generation, events, tx, store));
     const { table } = await openReading(sql, store, record, 'a');
-    expect((await sql.query(`select runs from ${table('usage_day')}`))[0]?.['runs']).toBe('1');
+    expect((await sql.query(`select runs from ${table('usage_day')}`))[0]?.runs).toBe('1');
   });
 
   it('are rebuilt beside the live tables, which are read until the new ones hold as much', async () => {
@@ -114,7 +114,7 @@ describe('read models', () => {
     expect((await sql.transaction((tx) => handleEvents(record, old, events, tx, store))).state).toBe('retired');
     await dropRetired(sql, -1000);
     const left = await sql.query(`select to_regclass($1) as found`, [`rm${String(old.generation)}_invocation`]);
-    expect(left[0]?.['found']).toBeNull();
+    expect(left[0]?.found).toBeNull();
   });
 
   it('serve the old version while the new one is built, where its queries can read it, and only there', async () => {

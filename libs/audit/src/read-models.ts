@@ -82,7 +82,7 @@ const generationsOf = async (sql: Sql, projection: Projection): Promise<readonly
 
 const create = async (sql: Sql, projection: Projection, state: Generation['state']): Promise<Generation> => {
   const [numbered] = await sql.query(`select nextval('read_model_generation')::int as generation`);
-  const generation = Number(numbered?.['generation']);
+  const generation = Number(numbered?.generation);
   await projection.create(sql, tableNames(generation));
   await sql.query(
     'insert into read_model (name, generation, version, state, position, tables) values ($1, $2, $3, $4, -1, $5)',
@@ -94,11 +94,11 @@ const create = async (sql: Sql, projection: Projection, state: Generation['state
 const columns = 'name, generation, version, state, position';
 
 const toGeneration = (row: Record<string, unknown>): Generation => ({
-  name: String(row['name']),
-  generation: Number(row['generation']),
-  version: Number(row['version']),
-  state: row['state'] as Generation['state'],
-  position: BigInt(String(row['position'])),
+  name: String(row.name),
+  generation: Number(row.generation),
+  version: Number(row.version),
+  state: row.state as Generation['state'],
+  position: BigInt(String(row.position)),
 });
 
 const findGenerations = async (sql: Sql, name: string): Promise<readonly Generation[]> =>
@@ -137,7 +137,7 @@ export const handleEvents = async (
     name,
     generation,
   ]);
-  if (row === undefined || row['state'] === 'retired') return { state: 'retired', setAside: [] };
+  if (row === undefined || row.state === 'retired') return { state: 'retired', setAside: [] };
   const at = toGeneration(row);
   const fresh = events.filter(({ globalPosition }) => globalPosition > at.position);
   const last = fresh.at(-1);
@@ -188,7 +188,7 @@ export const dropReadModel = (sql: Sql, name: string): Promise<void> =>
     await underLock(tx);
     for (const statement of registryDdl) await tx.query(statement);
     const rows = await tx.query(`select ${columns}, tables from read_model where name = $1`, [name]);
-    for (const row of rows) await drop(tx, toGeneration(row), row['tables'] as readonly string[]);
+    for (const row of rows) await drop(tx, toGeneration(row), row.tables as readonly string[]);
   });
 
 /** Drops tables whose place was taken more than `retiredTablesStayMs` ago. */
@@ -199,7 +199,7 @@ export const dropRetired = (sql: Sql, stayMs = retiredTablesStayMs): Promise<voi
       `select ${columns}, tables from read_model where state = 'retired' and retired_at < now() - make_interval(secs => $1)`,
       [stayMs / 1000],
     );
-    for (const row of rows) await drop(tx, toGeneration(row), row['tables'] as readonly string[]);
+    for (const row of rows) await drop(tx, toGeneration(row), row.tables as readonly string[]);
   });
 
 /** Every read model that is followed or built, with how far it is. */
@@ -211,7 +211,7 @@ export const readModelStatus = async (sql: Sql): Promise<readonly ReadModelStatu
   );
   return rows.map((row) => ({
     ...toGeneration(row),
-    setAside: Number(row['set_aside']),
-    movedAt: row['moved_at'] as Date,
+    setAside: Number(row.set_aside),
+    movedAt: row.moved_at as Date,
   }));
 };

@@ -19,9 +19,9 @@ const clock = (start = '2026-01-01T10:00:30.000Z') => {
 const written = async (store: EventStore) =>
   (await store.readAccount('a', { limit: 100 })).map(({ event }) => ({
     by: event.actor?.id,
-    path: event.data['path'],
-    minute: event.data['minute'],
-    count: event.data['count'],
+    path: event.data.path,
+    minute: event.data.minute,
+    count: event.data.count,
   }));
 
 describe('reads of the record', () => {

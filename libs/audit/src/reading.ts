@@ -56,11 +56,11 @@ const readable = async (sql: Sql, projection: Projection): Promise<Generation> =
     [projection.name],
   );
   const all = rows.map((row) => ({
-    name: String(row['name']),
-    generation: Number(row['generation']),
-    version: Number(row['version']),
-    state: row['state'] as Generation['state'],
-    position: BigInt(String(row['position'])),
+    name: String(row.name),
+    generation: Number(row.generation),
+    version: Number(row.version),
+    state: row.state as Generation['state'],
+    position: BigInt(String(row.position)),
   }));
   const live = all.find(({ state }) => state === 'live');
   if (live !== undefined && canRead(projection, live.version)) return live;

@@ -23,8 +23,7 @@ export const partsOf = (value: Json): readonly string[] => {
 const gather = (value: Json, parts: Set<string>): void => {
   if (typeof value === 'string') addText(searchable(value), parts);
   else if (typeof value === 'number') addText(String(value), parts);
-  else if (typeof value === 'object' && value !== null)
-    for (const item of Object.values(value)) gather(item as Json, parts);
+  else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) gather(item, parts);
 };
 
 const addText = (text: string, parts: Set<string>): void => {

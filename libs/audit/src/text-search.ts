@@ -154,7 +154,7 @@ const openedParts = async (
 export const sealedWithin = function* (value: Json | undefined): Generator<Sealed> {
   if (typeof value !== 'object' || value === null) return;
   if (isSealed(value)) yield value;
-  else for (const item of Object.values(value)) yield* sealedWithin(item as Json);
+  else for (const item of Object.values(value)) yield* sealedWithin(item);
 };
 
 const partColumns: readonly Column<Part>[] = [
@@ -205,8 +205,8 @@ const forget = async ({ event }: StoredEvent, { sql, table }: Target, sealing: S
   const rows = await sql.query(`select key_id, sample from ${table('text_key')} where account = $1`, [event.account]);
   const gone: string[] = [];
   for (const row of rows) {
-    const keyId = String(row['key_id']);
-    if (named.has(keyId) || (await isErased(event.account, String(row['sample']), sealing))) gone.push(keyId);
+    const keyId = String(row.key_id);
+    if (named.has(keyId) || (await isErased(event.account, String(row.sample), sealing))) gone.push(keyId);
   }
   if (gone.length === 0) return;
   await sql.query(
@@ -230,7 +230,7 @@ const isErased = async (account: string, sample: string, sealing: Sealing): Prom
 const stringsWithin = (value: Json | undefined, found = new Set<string>()): Set<string> => {
   if (typeof value === 'string') found.add(value);
   else if (typeof value === 'object' && value !== null)
-    for (const item of Object.values(value)) stringsWithin(item as Json, found);
+    for (const item of Object.values(value)) stringsWithin(item, found);
   return found;
 };
 
@@ -250,7 +250,7 @@ export const matchText = async (sql: Sql, table: TableName, account: string, tex
     [account, pattern],
   );
   if (rows.length > mostParts) return { kind: 'pattern', table, pattern };
-  return { kind: 'parts', table, ids: rows.map((row) => String(row['id'])) };
+  return { kind: 'parts', table, ids: rows.map((row) => String(row.id)) };
 };
 
 /** The match as a condition on an invocation row `i`. */

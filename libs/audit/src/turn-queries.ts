@@ -24,19 +24,19 @@ export interface TurnSummary {
 const outcomes = ['passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held'] as const;
 
 const toTurn = (row: Row): TurnSummary => ({
-  turnId: String(row['turn_id']),
-  sessionId: row['session_id'] === '' ? null : String(row['session_id']),
-  turnInferred: row['inferred'] === true,
-  agentId: typeof row['agent_id'] === 'string' ? row['agent_id'] : null,
-  invocations: Number(row['invocations']),
+  turnId: String(row.turn_id),
+  sessionId: row.session_id === '' ? null : String(row.session_id),
+  turnInferred: row.inferred === true,
+  agentId: typeof row.agent_id === 'string' ? row.agent_id : null,
+  invocations: Number(row.invocations),
   outcomes: Object.fromEntries(outcomes.map((outcome) => [outcome, Number(row[outcome])])),
-  lost: Number(row['lost']),
-  undecided: Number(row['undecided']),
-  firstOccurredAt: instant(row['first_occurred_at']),
-  lastOccurredAt: instant(row['last_occurred_at']),
-  firstRecordedAt: instant(row['first_recorded_at']),
-  lastRecordedAt: instant(row['last_recorded_at']),
-  positions: { first: String(row['first_position']), last: String(row['last_position']) },
+  lost: Number(row.lost),
+  undecided: Number(row.undecided),
+  firstOccurredAt: instant(row.first_occurred_at),
+  lastOccurredAt: instant(row.last_occurred_at),
+  firstRecordedAt: instant(row.first_recorded_at),
+  lastRecordedAt: instant(row.last_recorded_at),
+  positions: { first: String(row.first_position), last: String(row.last_position) },
 });
 
 const instant = (value: unknown): string => (value as Date).toISOString();
@@ -103,11 +103,11 @@ export const sessionSummary = async (
     [account, columnText(sessionId)],
   );
   return {
-    turns: Number(row?.['turns'] ?? 0),
-    inferredTurns: Number(row?.['inferred'] ?? 0),
-    invocations: Number(row?.['invocations'] ?? 0),
-    firstRecordedAt: row?.['first_at'] instanceof Date ? row['first_at'].toISOString() : null,
-    lastRecordedAt: row?.['last_at'] instanceof Date ? row['last_at'].toISOString() : null,
+    turns: Number(row?.turns ?? 0),
+    inferredTurns: Number(row?.inferred ?? 0),
+    invocations: Number(row?.invocations ?? 0),
+    firstRecordedAt: row?.first_at instanceof Date ? row.first_at.toISOString() : null,
+    lastRecordedAt: row?.last_at instanceof Date ? row.last_at.toISOString() : null,
   };
 };
 
@@ -167,9 +167,9 @@ export const turnInvocations = async (
     values,
   );
   const items = rows.slice(0, query.limit).map((row) => ({
-    invocationId: String(row['invocation_id']),
-    sessionBegan: String(row['first_position']),
-    position: String(row['position']),
+    invocationId: String(row.invocation_id),
+    sessionBegan: String(row.first_position),
+    position: String(row.position),
   }));
   const last = items.at(-1);
   return { items, next: rows.length > query.limit && last !== undefined ? last : null };
@@ -211,17 +211,17 @@ export const sessionTimeline = async (
 
 const turnItem = (row: Row): TimelineItem => ({
   kind: 'turn',
-  position: String(row['first_position']),
+  position: String(row.first_position),
   turn: toTurn(row),
 });
 
 const eventItem = (row: Row): TimelineItem => ({
-  kind: kindOf(String(row['type'])),
-  position: String(row['position']),
-  type: String(row['type']),
-  stream: String(row['stream']),
-  occurredAt: instant(row['occurred_at']),
-  recordedAt: instant(row['recorded_at']),
+  kind: kindOf(String(row.type)),
+  position: String(row.position),
+  type: String(row.type),
+  stream: String(row.stream),
+  occurredAt: instant(row.occurred_at),
+  recordedAt: instant(row.recorded_at),
 });
 
 const kindOf = (type: string): 'clear' | 'injection' | 'cron' => {

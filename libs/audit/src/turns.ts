@@ -44,7 +44,8 @@ export const turns: Projection = {
   types: ['invocation.opened', 'invocation.closed', 'invocation.lost', 'handler.skipped', ...sessionEvents],
   tables: ['turn', 'session_event'],
   create: async (sql, table) => {
-    await sql.query(`create table ${table('turn')} (
+    await sql.query(
+      bytewise(`create table ${table('turn')} (
       account text not null, session_id text not null, turn_id text not null, inferred boolean not null, agent_id text,
       first_position bigint not null, last_position bigint not null,
       first_occurred_at timestamptz not null, last_occurred_at timestamptz not null,
@@ -52,7 +53,8 @@ export const turns: Projection = {
       invocations int not null, lost int not null, undecided int not null,
       ${outcomes.map((outcome) => `${outcome} int not null`).join(', ')},
       primary key (account, session_id, turn_id)
-    )`);
+    )`),
+    );
     await sql.query(`create index on ${table('turn')} (account, session_id, first_position)`);
     await sql.query(`create index on ${table('turn')} (account, turn_id, first_position)`);
     await sql.query(

@@ -36,12 +36,14 @@ export const usage: Projection = {
   ],
   tables: ['usage_day'],
   create: async (sql, table) => {
-    await sql.query(`create table ${table('usage_day')} (
+    await sql.query(
+      bytewise(`create table ${table('usage_day')} (
       account text not null, day date not null, plugin_id text not null, plugin_version text not null,
       dialect text not null, hook text not null, runs bigint not null, duration_us bigint not null,
       ${outcomes.map((outcome) => `${outcome} bigint not null`).join(', ')},
       primary key (account, day, plugin_id, plugin_version, dialect, hook)
-    )`);
+    )`),
+    );
   },
   apply: async (events, target) => {
     const rows = new Map<string, UsageRow>();
@@ -75,7 +77,7 @@ const countLost = async (rows: Map<string, UsageRow>, lost: RecordedEvent, { sto
 };
 
 const unfinished = (events: readonly StoredEvent[]): readonly StoredEvent[] => {
-  const placeOf = ({ event }: StoredEvent): unknown => event.data['index'] ?? event.pluginId;
+  const placeOf = ({ event }: StoredEvent): unknown => event.data.index ?? event.pluginId;
   const over = new Set(
     events.filter(({ event }) => /^handler\.(?!started)/.test(event.type)).map((stored) => placeOf(stored)),
   );
@@ -183,8 +185,8 @@ export const usageItems = async (
   );
   return rows.map((row) => ({
     group: Object.fromEntries(query.groupBy.map((group, index) => [group, String(row[`g${String(index)}`])])),
-    runs: Number(row['runs']),
+    runs: Number(row.runs),
     outcomes: Object.fromEntries(outcomes.map((outcome) => [outcome, Number(row[outcome])])) as UsageItem['outcomes'],
-    durationMs: Number(row['duration_us']) / 1000,
+    durationMs: Number(row.duration_us) / 1000,
   }));
 };

@@ -151,6 +151,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     ];
     return {
       state: why.length === 0 ? 'ok' : 'degraded',
+      value: Math.max(0, ...all.map(({ positions }) => Number(positions))),
       ...(why.length === 0 ? {} : { why: why.join('; ') }),
       ...lags,
     };
@@ -172,8 +173,19 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     return Object.fromEntries(entries);
   }
 
+  /** The gauges of one scrape share a look at the database. */
+  private lagsOnce(): () => Promise<Readonly<Record<string, ModelLag>>> {
+    let last: Promise<Readonly<Record<string, ModelLag>>> | null = null;
+    return () => {
+      last ??= this.lags()
+        .catch(() => ({}))
+        .finally(() => setImmediate(() => (last = null)));
+      return last;
+    };
+  }
+
   private measure(): void {
-    const lags = (): Promise<Readonly<Record<string, ModelLag>>> => this.lags().catch(() => ({}));
+    const lags = this.lagsOnce();
     const gauge = (name: string, help: string, of: (lag: ModelLag) => number): void => {
       new Gauge({
         name,

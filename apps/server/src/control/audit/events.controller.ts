@@ -146,9 +146,10 @@ const rangeOf = (query: EventQuery, after: bigint | null, size: bigint): ReadRan
   return { ...filterOf(query), ...(after === null ? {} : { after }), until, limit: query.limit + 1 };
 };
 
+/** The page with items that are JSON text already. */
 const withItems = (page: object, items: readonly string[]): string => {
-  const { items: _empty, ...rest } = page as { readonly items: unknown };
-  return `{"items":[${items.join(',')}],${JSON.stringify(rest).slice(1)}`;
+  const rest = JSON.stringify(Object.fromEntries(Object.entries(page).filter(([name]) => name !== 'items')));
+  return `{"items":[${items.join(',')}],${rest.slice(1)}`;
 };
 
 const lastEventId = (request: PlatformRequest): bigint | null => {

@@ -25,7 +25,7 @@ export class Paging<Q extends PagingQuery> {
     route: readonly string[],
     private readonly query: Q,
   ) {
-    const { limit: _limit, cursor: _cursor, ...asked } = query;
+    const asked = Object.entries(query).filter(([name]) => name !== 'limit' && name !== 'cursor');
     this.filter = JSON.stringify([route, asked], (_key, value: unknown) =>
       typeof value === 'bigint' ? String(value) : value,
     );

@@ -44,7 +44,7 @@ const gather = (value: unknown, found: Map<string, Sealed>): void => {
 };
 
 const render = (value: unknown, shown: ReadonlyMap<string, string>): string => {
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (typeof value !== 'object' || value === null) return value === undefined ? 'null' : JSON.stringify(value);
   if (isSealed(value)) return shown.get(keyOf(value)) ?? 'null';
   if (Array.isArray(value)) return `[${value.map((item) => render(item, shown)).join(',')}]`;
   const members = Object.entries(value).filter(([, item]) => item !== undefined);
