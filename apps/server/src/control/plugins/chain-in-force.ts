@@ -18,6 +18,7 @@ import type { StoredEvent } from '#event-store';
 import { AccountRules } from '../accounts/account-rules.js';
 import { RecordReads } from '../audit/record-reads.js';
 import { PluginLog } from './plugin-log.js';
+import { chainSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 
 const fields = {
@@ -59,7 +60,8 @@ export class ChainInForceRoute {
   @Get()
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'The exact chain of a hook in force now, at a time, or at a position' })
-  @ApiOkResponse({ description: 'In the order it runs, each plugin with the revision it ran with.' })
+  @ApiOkResponse({ description: 'In the order it runs, each plugin as it was then.', schema: chainSchema })
+  @Problems(400, 404)
   async read(
     @Account() account: string,
     @CurrentCaller() caller: Caller,

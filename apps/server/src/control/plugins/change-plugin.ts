@@ -19,7 +19,7 @@ import { replayable } from '../../gateway/replayable.js';
 import { tagReply, type PluginAnswer } from './plugin-answer.js';
 import { checkConfig, PluginCommands } from './plugin-commands.js';
 import { ChangePluginBody } from './plugin-fields.js';
-import { pluginSchema } from './plugin-schemas.js';
+import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 import { SourceLoader } from './source-loader.js';
@@ -111,6 +111,7 @@ export class ChangePluginRoute {
 
   @Patch(':plugin')
   @Allow('admin')
+  @Problems(404, 412, 422)
   @ApiOperation({ summary: 'Change settings of a plugin; what is already so writes nothing' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiOkResponse({ description: 'The state in force from the next invocation.', schema: pluginSchema })

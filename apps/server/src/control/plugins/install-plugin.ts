@@ -15,7 +15,7 @@ import { replayable } from '../../gateway/replayable.js';
 import { pluginPath, tagReply, type PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
 import { InstallPluginBody } from './plugin-fields.js';
-import { pluginSchema } from './plugin-schemas.js';
+import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 
 /** Installs a plugin: compiled, loaded once, then stored with what it registers and asks for. */
@@ -61,6 +61,7 @@ export class InstallPluginRoute {
 
   @Post()
   @Allow('admin')
+  @Problems(409, 422)
   @ApiOperation({ summary: 'Install a plugin' })
   @ApiCreatedResponse({ description: 'Installed and in force from the next invocation.', schema: pluginSchema })
   async install(

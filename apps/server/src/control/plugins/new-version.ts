@@ -16,7 +16,7 @@ import { replayable } from '../../gateway/replayable.js';
 import { tagReply, type PluginAnswer } from './plugin-answer.js';
 import { PluginCommands, sealCode } from './plugin-commands.js';
 import { NewVersionBody, sourceOf } from './plugin-fields.js';
-import { pluginSchema } from './plugin-schemas.js';
+import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { faultyPlugin } from './refusals.js';
 import { SourceLoader } from './source-loader.js';
@@ -86,6 +86,7 @@ export class AddVersionRoute {
   @Post(':plugin/versions')
   @HttpCode(201)
   @Allow('admin')
+  @Problems(404, 412, 422)
   @ApiOperation({ summary: 'Give a plugin new code, in force from the next invocation' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiCreatedResponse({ description: 'The new revision.', schema: pluginSchema })

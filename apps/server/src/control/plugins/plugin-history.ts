@@ -21,6 +21,7 @@ import {
 import { pluginChangeTypes } from '#plugins';
 import { pluginStream, type EventType } from '#record';
 import { RecordReads } from '../audit/record-reads.js';
+import { changesSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type ChangeView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 
@@ -77,7 +78,8 @@ export class PluginHistoryRoute {
   @Get('plugins/:plugin/history')
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'Every change of a plugin: who, on whose behalf, when, why, before and after' })
-  @ApiOkResponse({ description: 'Also of a plugin that was uninstalled.' })
+  @ApiOkResponse({ description: 'Also of a plugin that was uninstalled.', schema: changesSchema })
+  @Problems(400, 404)
   async history(
     @Account() account: string,
     @CurrentCaller() caller: Caller,
@@ -95,7 +97,8 @@ export class PluginHistoryRoute {
   @ApiOperation({
     summary: 'Every change of plugins, settings, secrets, keys and halts, with what weakens enforcement',
   })
-  @ApiOkResponse({ description: 'Newest first unless asked otherwise.' })
+  @ApiOkResponse({ description: 'Newest first unless asked otherwise.', schema: changesSchema })
+  @Problems(400)
   changes(
     @Account() account: string,
     @CurrentCaller() caller: Caller,

@@ -25,6 +25,7 @@ import {
 import { pluginStream, type HostCall, type Sealed } from '#record';
 import type { Sealing } from '#sealing';
 import { RecordReads } from '../audit/record-reads.js';
+import { logsSchema, Problems } from './plugin-schemas.js';
 import { noPlugin } from './refusals.js';
 
 /**
@@ -105,7 +106,11 @@ export class PluginLogsRoute {
   @Get(':plugin/logs')
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'What the plugin wrote with `host.log`' })
-  @ApiOkResponse({ description: 'Newest first unless asked otherwise; also of a plugin that was uninstalled.' })
+  @ApiOkResponse({
+    description: 'Newest first unless asked otherwise; also of a plugin that was uninstalled.',
+    schema: logsSchema,
+  })
+  @Problems(400, 404)
   async logs(
     @Account() account: string,
     @CurrentCaller() caller: Caller,

@@ -28,6 +28,7 @@ import { sealReason } from './plugin-commands.js';
 import { ReasonBody } from './plugin-fields.js';
 import { PluginLog, type Change } from './plugin-log.js';
 import { factsOf } from './plugin-rules.js';
+import { orderSchema, Problems } from './plugin-schemas.js';
 import { problemOfRefusal } from './refusals.js';
 
 /** The order in which an account's plugins stand; each dialect takes its own out of it. */
@@ -95,12 +96,6 @@ export class ReorderPluginsHandler extends AccountCommandHandler<ReorderPlugins,
 export const orderEtag = (order: readonly string[]): string =>
   etagOf(createHash('sha256').update(JSON.stringify(order)).digest('base64url').slice(0, 22));
 
-const orderSchema = {
-  type: 'object',
-  required: ['pluginIds'],
-  properties: { pluginIds: { type: 'array', items: { type: 'string' } } },
-};
-
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugin-order')
 export class PluginOrderRoute {
@@ -121,6 +116,7 @@ export class PluginOrderRoute {
 
   @Put()
   @Allow('admin')
+  @Problems(412, 422)
   @ApiOperation({ summary: 'Put the installed plugins in an order' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag of the order that was read, or `*`.' })
   @ApiOkResponse({ description: 'In force from the next invocation.', schema: orderSchema })

@@ -29,7 +29,7 @@ import { ActivePlugins } from './active-plugins.js';
 import { tagReply } from './plugin-answer.js';
 import { PluginCondition, type ConditionView } from './plugin-condition.js';
 import { PluginLog } from './plugin-log.js';
-import { pluginSchema } from './plugin-schemas.js';
+import { installedPageSchema, installedSchema, Problems, sourceSchema } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 
@@ -89,7 +89,8 @@ export class ReadPluginsRoute {
   @Get()
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'Installed plugins in their order, with their health' })
-  @ApiOkResponse({ description: 'The ETag names the whole set.' })
+  @ApiOkResponse({ description: 'The ETag names the whole set.', schema: installedPageSchema })
+  @Problems(400)
   async list(
     @Account() account: string,
     @CurrentCaller() caller: Caller,
@@ -119,7 +120,8 @@ export class ReadPluginsRoute {
   @Get(':plugin')
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'An installed plugin with its health' })
-  @ApiOkResponse({ description: 'The state in force.', schema: pluginSchema })
+  @ApiOkResponse({ description: 'The state in force.', schema: installedSchema })
+  @Problems(404)
   async read(
     @Account() account: string,
     @CurrentCaller() caller: Caller,
@@ -137,7 +139,8 @@ export class ReadPluginsRoute {
   @UseInterceptors(RecordReads)
   @Allow('admin', 'auditor')
   @ApiOperation({ summary: 'The code of a revision, as it was sent and as it runs' })
-  @ApiOkResponse({ description: 'Content; also of a plugin that was uninstalled.' })
+  @ApiOkResponse({ description: 'Content; also of a plugin that was uninstalled.', schema: sourceSchema })
+  @Problems(400, 404)
   async source(
     @Account() account: string,
     @CurrentCaller() caller: Caller,

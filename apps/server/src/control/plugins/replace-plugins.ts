@@ -1,6 +1,14 @@
 import { Body, Controller, Headers, Inject, Put, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
-import { ApiHeader, ApiOkResponse, ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
+import {
+  ApiExtraModels,
+  ApiHeader,
+  ApiOkResponse,
+  ApiOperation,
+  ApiProperty,
+  ApiTags,
+  getSchemaPath,
+} from '@nestjs/swagger';
 import { ArrayMaxSize, IsArray } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import type { StreamWrite } from '#event-store';
@@ -41,6 +49,7 @@ import { PluginCommands, sealReason, type PreparedPlugin } from './plugin-comman
 import { InstallPluginBody, ReasonBody } from './plugin-fields.js';
 import { PluginLog, type Change, type PluginStreams } from './plugin-log.js';
 import { factsOf } from './plugin-rules.js';
+import { differenceSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { setEtag } from './read-plugins.js';
 import { faultyPlugin, problemOfRefusal } from './refusals.js';
@@ -48,10 +57,11 @@ import { faultyPlugin, problemOfRefusal } from './refusals.js';
 /** Most plugins of a set. */
 const setMost = 500;
 
+@ApiExtraModels(InstallPluginBody)
 class PluginSetBody extends ReasonBody {
   @ApiProperty({
-    type: Object,
-    isArray: true,
+    type: 'array',
+    items: { $ref: getSchemaPath(InstallPluginBody) },
     description: 'Every plugin that shall be installed, each as `POST …/plugins` takes it, the first to run first.',
   })
   @IsArray()
@@ -272,7 +282,11 @@ export class ReplacePluginsRoute {
   @Allow('admin')
   @ApiOperation({ summary: 'Make the plugins exactly these, in one commit; or say what would change' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag of the list that was read, or `*`.' })
-  @ApiOkResponse({ description: 'The difference; without `dryRun` in force from the next invocation.' })
+  @ApiOkResponse({
+    description: 'The difference; without `dryRun` in force from the next invocation.',
+    schema: differenceSchema,
+  })
+  @Problems(412, 422)
   async replace(
     @Meta() meta: CommandMeta,
     @Body() body: PluginSetBody,

@@ -16,7 +16,7 @@ import { replayable } from '../../gateway/replayable.js';
 import { tagReply, type PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
 import { RollbackBody } from './plugin-fields.js';
-import { pluginSchema } from './plugin-schemas.js';
+import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 
 /** Brings code and settings of an earlier revision back, as a new one. */
@@ -64,6 +64,7 @@ export class RollBackPluginRoute {
   @Post(':plugin/rollback')
   @HttpCode(200)
   @Allow('admin')
+  @Problems(404, 412, 422)
   @ApiOperation({ summary: 'Bring code and settings of an earlier revision back' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiOkResponse({

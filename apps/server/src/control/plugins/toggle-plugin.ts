@@ -8,6 +8,7 @@ import { replayable } from '../../gateway/replayable.js';
 import { ChangePlugin } from './change-plugin.js';
 import { PluginCommands } from './plugin-commands.js';
 import { ChangePluginBody } from './plugin-fields.js';
+import { Problems, toggledSchema } from './plugin-schemas.js';
 
 /** Kohaku's own body; without `enabled` it is switched on (kohaku.md: it sets, it does not flip). */
 class ToggleBody {
@@ -28,8 +29,9 @@ export class TogglePluginRoute {
   @Post(':plugin/toggle')
   @HttpCode(200)
   @Allow('admin')
+  @Problems(404, 422)
   @ApiOperation({ summary: "Kohaku's own switch: sets, does not flip" })
-  @ApiOkResponse({ description: "Kohaku's own answer." })
+  @ApiOkResponse({ description: "Kohaku's own answer.", schema: toggledSchema })
   async toggle(
     @Meta() meta: CommandMeta,
     @PathId('plugin', "The plugin's name.") name: string,

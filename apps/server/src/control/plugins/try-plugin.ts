@@ -30,6 +30,7 @@ import { ActivePlugins, type ReadyRealm } from './active-plugins.js';
 import { PluginCommands } from './plugin-commands.js';
 import { PluginLog } from './plugin-log.js';
 import { knownDialect } from './plugin-rules.js';
+import { Problems, trialSchema } from './plugin-schemas.js';
 
 class TrialBody {
   @ApiProperty({ type: String })
@@ -310,7 +311,8 @@ export class TryPluginRoute {
   @HttpCode(200)
   @Allow('admin')
   @ApiOperation({ summary: 'Run one plugin on a context: a fresh realm, no host, nothing changed' })
-  @ApiOkResponse({ description: 'What its handler made of it.' })
+  @ApiOkResponse({ description: 'What its handler made of it.', schema: trialSchema })
+  @Problems(404, 422)
   attempt(
     @Meta() meta: CommandMeta,
     @PathId('plugin', 'The plugin.') id: string,

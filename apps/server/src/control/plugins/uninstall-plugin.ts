@@ -20,6 +20,7 @@ import type { Sandbox } from '#sandbox';
 import { replayable } from '../../gateway/replayable.js';
 import type { PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
+import { Problems } from './plugin-schemas.js';
 
 /** Takes a plugin out of every chain; its history and what it did stay readable. */
 export class UninstallPlugin extends AccountCommand<PluginAnswer> {
@@ -69,6 +70,7 @@ export class UninstallPluginRoute {
   @Delete(':plugin')
   @HttpCode(204)
   @Allow('admin')
+  @Problems(404, 412)
   @ApiOperation({ summary: 'Uninstall a plugin; its history and reads stay' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiNoContentResponse({ description: 'Out of every chain from the next invocation.' })
