@@ -270,6 +270,15 @@ describe('changing a plugin', () => {
     expect(same.body.revision).toBe(before);
   });
 
+  it('that changed nothing is answered the same again for its Idempotency-Key', async () => {
+    const headers = { 'idempotency-key': 'nothing' };
+    const first = await patch({ enabled: true }, { headers });
+    await patch({ priority: 8 });
+    const again = await patch({ enabled: true }, { headers });
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect(again.text).toBe(first.text);
+  });
+
   it('of a plugin that is not there is 404', async () => {
     expect((await admin('PATCH', '/plugins/none', { body: { enabled: false } })).status).toBe(404);
   });
@@ -493,6 +502,19 @@ describe('a whole set', () => {
       unchanged: ['c', 'b'],
       order: null,
     });
+  });
+
+  it('is done once for one Idempotency-Key, and answered the same again, when it changes nothing too', async () => {
+    for (const key of ['set-1', 'set-2']) {
+      const headers = { 'idempotency-key': key };
+      const first = await admin('PUT', '/plugins', { body: set, headers });
+      await admin('PATCH', '/plugins/c', { body: { priority: 1 } });
+      const again = await admin('PUT', '/plugins', { body: set, headers });
+      expect([first.status, again.status]).toEqual([200, 200]);
+      expect(again.headers.get('idempotency-replayed')).toBe('true');
+      expect(again.text).toBe(first.text);
+      await admin('PATCH', '/plugins/c', { body: { priority: null } });
+    }
   });
 
   it('with one faulty plugin changes nothing and says which', async () => {

@@ -66,8 +66,9 @@ export class PluginLog {
     return this.store.readStream(account, stream);
   }
 
-  /** An account's events from one position to another, both included. */
-  between(account: string, first: bigint, last: bigint): Promise<readonly StoredEvent[]> {
+  /** An account's events from one position to another, both included; none where `last` is below `first`. */
+  async between(account: string, first: bigint, last: bigint): Promise<readonly StoredEvent[]> {
+    if (last < first) return [];
     return this.store.readAccount(account, {
       ...(first === 0n ? {} : { after: first - 1n }),
       until: last,
