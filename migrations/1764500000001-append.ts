@@ -5,14 +5,27 @@ export class CreateAppend1764500000001 implements MigrationInterface {
   readonly name = 'CreateAppend1764500000001';
 
   async up(runner: QueryRunner): Promise<void> {
+    await runner.query(storeBlobs);
     await runner.query(appendEvents);
     await runner.query(claimCommand);
   }
 
   async down(runner: QueryRunner): Promise<void> {
-    await runner.query('drop function append_events, claim_command');
+    await runner.query('drop function append_events, store_blobs, claim_command');
   }
 }
+
+/** Stores what is not there yet. In the order of their hashes, so that no two batches wait for each other in a ring. */
+const storeBlobs = `
+  create function store_blobs(b_hashes bytea, b_key text[], b_start integer[], b_length integer[], b_bytes bytea)
+  returns void language plpgsql security definer set search_path from current as $$
+  begin
+    insert into blob (hash, key_id, bytes)
+      select substr(b_hashes, (b.ord::integer - 1) * 32 + 1, 32), b.key_id, substr(b_bytes, b.start, b.length)
+      from unnest(b_key, b_start, b_length) with ordinality b(key_id, start, length, ord)
+      order by 1
+      on conflict do nothing;
+  end $$`;
 
 /**
  * Appends a batch. Arrays with the same prefix run in parallel: `c_` commands (numbered from 1), `w_` stream writes,
@@ -44,11 +57,7 @@ const appendEvents = `
     written integer;
   begin
     if cardinality(b_start) > 0 then
-      insert into blob (hash, key_id, bytes)
-        select substr(b_hashes, (b.ord::integer - 1) * 32 + 1, 32), b.key_id, substr(b_bytes, b.start, b.length)
-        from unnest(b_key, b_start, b_length) with ordinality b(key_id, start, length, ord)
-        order by 1
-        on conflict do nothing;
+      perform store_blobs(b_hashes, b_key, b_start, b_length, b_bytes);
     end if;
 
     if cardinality(k_command) > 0 then

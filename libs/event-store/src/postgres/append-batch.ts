@@ -51,6 +51,13 @@ export const appendCall = (
   query_timeout: timeoutMs,
 });
 
+/** The call that stores a batch's blobs and nothing else. */
+export const blobsCall = (items: readonly BatchItem[]): pg.QueryConfig => ({
+  name: 'store_blobs',
+  text: 'select store_blobs($1, $2, $3, $4, $5)',
+  values: [...blobColumns(items)],
+});
+
 const streamColumns = (items: readonly BatchItem[]): readonly string[] => {
   const command: number[] = [];
   const account: string[] = [];
@@ -144,10 +151,10 @@ const placesOf = (
 };
 
 /** Array literal of values that need no quotes. */
-const plain = (values: readonly (string | number)[]): string => `{${values.join(',')}}`;
+export const plain = (values: readonly (string | number)[]): string => `{${values.join(',')}}`;
 
 /** Array literal of any text. */
-const texts = (values: readonly (string | null)[]): string => `{${values.map(quoted).join(',')}}`;
+export const texts = (values: readonly (string | null)[]): string => `{${values.map(quoted).join(',')}}`;
 
 const special = /[\\"]/u;
 

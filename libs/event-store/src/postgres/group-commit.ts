@@ -5,7 +5,7 @@ import { writeEvents } from '../drafts.js';
 import type { Append, AppendResult, StoredEvent } from '../event-store.js';
 import { LogBusy, LogRefused, LogUnavailable } from '../event-store.js';
 import type { BatchItem, ItemOutcome, WrittenStream } from './append-batch.js';
-import { appendCall, outcomesOf } from './append-batch.js';
+import { appendCall, blobsCall, outcomesOf } from './append-batch.js';
 import { faultOf } from './faults.js';
 import { findAppended } from './find-appended.js';
 import type { Log } from './pool.js';
@@ -40,14 +40,18 @@ interface Pending {
   readonly reject: (error: Error) => void;
   /** As last sent, or ready to be sent. */
   item: BatchItem;
-  /** Taken into a batch: its streams are busy on its behalf. */
-  taken: boolean;
+  readonly bytes: number;
+  /** `taken` into a batch: its streams are busy on its behalf. */
+  state: 'queued' | 'taken' | 'answered';
+  /** Another process was faster on a stream whose version does not matter: next time under the head's lock. */
+  outrun: boolean;
   /** What was sent without an answer: it may yet turn out to be committed. */
   unanswered: BatchItem[];
 }
 
 const maxBatchItems = 256;
 const maxBatchBytes = 4 * 1024 * 1024;
+const maxQueuedBytes = 128 * 1024 * 1024;
 
 /**
  * Appends that arrive while a commit is under way go together into the next. No two of a batch, or of two batches on
@@ -58,6 +62,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
   const busyStreams = new Set<string>();
   // Where streams stood when this process last saw them: what `any` guesses from.
   const versions = new LRUCache<string, number>({ max: 20_000 });
+  let queuedBytes = 0;
   let writing = 0;
   let scheduled = false;
   let closed = false;
@@ -66,13 +71,29 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
 
   const submit = (append: Append, drafts: readonly StreamDraft[]): Promise<AppendResult> => {
     if (closed) return Promise.reject(new LogUnavailable('the log is closed'));
-    if (queue.length >= options.maxQueued) return Promise.reject(new LogBusy('too many appends are waiting'));
+    if (queue.length >= options.maxQueued || queuedBytes >= maxQueuedBytes) {
+      return Promise.reject(new LogBusy('too many appends are waiting'));
+    }
     return new Promise((resolve, reject) => {
       const streamKeys = drafts.map((draft) => keyOf(draft.account, draft.stream));
       const deadline = performance.now() + options.patienceMs;
       // Serialised now, while the database works for others; what cannot be serialised throws here, to its own caller.
       const item = itemOf(append, drafts);
-      queue.push({ append, drafts, deadline, streamKeys, resolve, reject, item, taken: false, unanswered: [] });
+      const bytes = sizeOf(item);
+      queue.push({
+        append,
+        drafts,
+        deadline,
+        streamKeys,
+        resolve,
+        reject,
+        item,
+        bytes,
+        state: 'queued',
+        outrun: false,
+        unanswered: [],
+      });
+      queuedBytes += bytes;
       schedule();
     });
   };
@@ -125,33 +146,34 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     const waiting = new Set<string>();
     let bytes = 0;
     for (const pending of queue) {
-      const full =
-        batch.length >= maxBatchItems || (batch.length > 0 && bytes + pending.append.writes.length > maxBatchBytes);
+      const full = batch.length >= maxBatchItems || bytes >= maxBatchBytes;
       if (full || pending.streamKeys.some((key) => busyStreams.has(key) || waiting.has(key))) {
         for (const key of pending.streamKeys) waiting.add(key);
         left.push(pending);
         continue;
       }
-      pending.item = refresh(pending);
-      pending.taken = true;
-      bytes += sizeOf(pending.item);
+      pending.state = 'taken';
+      bytes += pending.bytes;
       batch.push(pending);
       for (const key of pending.streamKeys) busyStreams.add(key);
     }
-    queue.splice(0, queue.length, ...left);
+    keepQueued(left);
     return batch;
+  };
+
+  const keepQueued = (left: readonly Pending[]): void => {
+    queue.splice(0, queue.length, ...left);
+    queuedBytes = left.reduce((sum, { bytes }) => sum + bytes, 0);
   };
 
   /** Answers everyone in the batch. */
   const writeBatch = async (batch: readonly Pending[]): Promise<void> => {
     let open = batch;
     for (let tries = 0; open.length > 0; tries += 1) {
-      open = await attempt(open);
-      const moved = open.every((pending) => pending.unanswered.length === 0) && awaySince === null;
-      open = open.filter((pending) => !expired(pending));
-      expireQueue();
-      // A stream that was elsewhere than believed is tried again at once; others are given time.
-      if (open.length > 0 && !(moved && tries === 0)) await pause(backoff(tries));
+      open = (await attempt(open)).filter((pending) => pending.state !== 'answered' && !expired(pending));
+      if (awaySince !== null) keepQueued(queue.filter((pending) => !expired(pending)));
+      // Those that were outrun try again at once; a database that cannot write is given time.
+      if (open.length > 0 && awaySince !== null) await pause(backoff(tries));
     }
   };
 
@@ -165,8 +187,8 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     }
     let release: Error | boolean = false;
     try {
-      const lost = batch.filter((pending) => pending.unanswered.length > 0);
-      const open = lost.length === 0 ? batch : await withoutFound(client, batch);
+      await answerFound(client, batch);
+      const open = batch.filter((pending) => pending.state !== 'answered');
       return open.length === 0 ? [] : await send(client, open);
     } catch (error) {
       release = error instanceof Error ? error : true;
@@ -177,14 +199,18 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
   };
 
   const send = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
-    const items = batch.map((pending) => (pending.item = refresh(pending)));
+    let items: readonly BatchItem[] = [];
+    const call = async (): Promise<readonly unknown[]> => {
+      items = batch.map((pending) => (pending.item = refresh(pending)));
+      return (await client.query(appendCall(items, options.patienceMs * 0.8))).rows;
+    };
     try {
-      const { rows } = await client.query(appendCall(items, options.patienceMs * 0.8));
-      awaySince = null;
+      const rows = await (batch.some((pending) => pending.outrun) ? knowingVersions(client, batch, call) : call());
+      becameReachable();
       return await settle(client, batch, outcomesOf(rows));
     } catch (error) {
       const fault = faultOf(error);
-      if (fault === 'again') return batch;
+      if (fault === 'again') return becameAway(batch, error);
       if (fault === 'no-partition') return await nextPartition(client, batch);
       if (fault === 'refused') return await isolate(client, batch, error);
       if (fault === 'broken') {
@@ -199,39 +225,77 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     }
   };
 
+  /**
+   * Under the head's lock nobody can be faster, so what is read here is still so when the call comes. Blobs go before
+   * the lock, as everywhere.
+   */
+  const knowingVersions = async (
+    client: pg.PoolClient,
+    batch: readonly Pending[],
+    call: () => Promise<readonly unknown[]>,
+  ): Promise<readonly unknown[]> => {
+    const streams = batch.flatMap(({ drafts }) => drafts.filter((draft) => draft.expectedVersion === 'any'));
+    await client.query('begin');
+    try {
+      await client.query(blobsCall(batch.map(({ item }) => item)));
+      await client.query('select from head where id = 1 for update');
+      const { rows } = await client.query<{ account: string; id: string; version: number }>(
+        `select s.account, s.id, s.version from unnest($1::text[], $2::text[]) wanted(account, id)
+          join stream s using (account, id)`,
+        [streams.map(({ account }) => account), streams.map(({ stream }) => stream)],
+      );
+      for (const { account, id, version } of rows) versions.set(keyOf(account, id), version);
+      const outcomes = await call();
+      await client.query('commit');
+      return outcomes;
+    } catch (error) {
+      await client.query('rollback').catch(() => undefined);
+      throw error;
+    }
+  };
+
   const settle = async (
     client: pg.PoolClient,
     batch: readonly Pending[],
     outcomes: readonly ItemOutcome[],
   ): Promise<readonly Pending[]> => {
-    const again: Pending[] = [];
     const committed: BatchItem[] = [];
+    const losers: [Pending, Exclude<ItemOutcome, { kind: 'appended' }>][] = [];
     for (const [index, pending] of batch.entries()) {
       const outcome = outcomes[index];
       if (outcome === undefined) throw new Error('the log gave no outcome for an append');
-      if (outcome.kind === 'appended') {
-        committed.push(pending.item);
-        answer(pending, pending.item, outcome);
-      } else if (pending.unanswered.length > 0 && (await found(client, pending))) {
-        committed.push(pending.item);
-      } else if (outcome.kind === 'claim-lost') {
-        finish(pending, { kind: 'claim-lost' });
-      } else if (isGuess(pending, outcome.stream)) {
-        versions.set(keyOf(pending.append.account, outcome.stream), outcome.version);
-        again.push(pending);
-      } else {
-        finish(pending, { kind: 'conflict', stream: outcome.stream, version: outcome.version });
-      }
+      if (outcome.kind === 'appended') committed.push(answer(pending, pending.item, outcome));
+      else losers.push([pending, outcome]);
     }
     if (committed.length > 0) options.committed(committed);
-    return again;
+    // Who was sent before without an answer may have lost against itself.
+    await answerFound(
+      client,
+      losers.map(([pending]) => pending),
+    );
+    return losers.filter(([pending, outcome]) => pending.state === 'taken' && !lost(pending, outcome)).map(([p]) => p);
+  };
+
+  /** Answers an append that lost; false when it may try again because it did not care for the version. */
+  const lost = (pending: Pending, outcome: Exclude<ItemOutcome, { kind: 'appended' }>): boolean => {
+    if (outcome.kind === 'claim-lost') {
+      finish(pending, { kind: 'claim-lost' });
+      return true;
+    }
+    if (isGuess(pending, outcome.stream)) {
+      versions.set(keyOf(pending.append.account, outcome.stream), outcome.version);
+      pending.outrun = true;
+      return false;
+    }
+    finish(pending, { kind: 'conflict', stream: outcome.stream, version: outcome.version });
+    return true;
   };
 
   const answer = (
     pending: Pending,
     item: BatchItem,
     at: { readonly globalFirst: bigint; readonly first: bigint },
-  ): void => {
+  ): BatchItem => {
     const events: StoredEvent[] = [];
     for (const { draft, version, events: written } of item.streams) {
       if (draft.expectedVersion === 'any') versions.set(keyOf(draft.account, draft.stream), version + written.length);
@@ -241,29 +305,22 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
       }
     }
     finish(pending, { kind: 'appended', first: at.first, last: at.first + BigInt(events.length) - 1n, events });
+    return item;
   };
 
-  /** Asks for what was sent without an answer; answers it when it is there. */
-  const found = async (client: pg.PoolClient, pending: Pending): Promise<boolean> => {
-    for (const item of pending.unanswered) {
-      const at = await findAppended(client, item);
-      if (at === null) continue;
-      pending.item = item;
-      answer(pending, item, at);
-      return true;
-    }
-    return false;
-  };
-
-  const withoutFound = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
-    const open: Pending[] = [];
+  /** Answers those whose commit was not answered and that are there after all. */
+  const answerFound = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<void> => {
+    const unanswered = batch.flatMap((pending) => pending.unanswered);
+    if (unanswered.length === 0) return;
+    const places = await findAppended(client, unanswered);
     const committed: BatchItem[] = [];
     for (const pending of batch) {
-      if (pending.unanswered.length === 0 || !(await found(client, pending))) open.push(pending);
-      else committed.push(pending.item);
+      const item = pending.unanswered.find((sent) => places.has(sent));
+      const place = item && places.get(item);
+      if (item !== undefined && place !== undefined) committed.push(answer(pending, item, place));
     }
+    becameReachable();
     if (committed.length > 0) options.committed(committed);
-    return open;
   };
 
   /** One of them cannot be stored: halves are tried until it stands alone. */
@@ -289,10 +346,15 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
   };
 
   const becameAway = (batch: readonly Pending[], error: unknown): readonly Pending[] => {
-    const now = performance.now();
-    if (awaySince === null) options.log('error', 'the log cannot be written', { code: codeOf(error) });
-    awaySince ??= now;
+    if (awaySince === null)
+      options.log('warn', 'the log could not be written and is tried again', { code: codeOf(error) });
+    awaySince ??= performance.now();
     return batch;
+  };
+
+  const becameReachable = (): void => {
+    if (awaySince !== null) options.log('info', 'the log can be written again');
+    awaySince = null;
   };
 
   /** While the database is known to be away for long, nobody waits for it in vain. */
@@ -302,10 +364,6 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     if (!known && now < pending.deadline) return false;
     fail(pending, new LogUnavailable('the log cannot be written now'));
     return true;
-  };
-
-  const expireQueue = (): void => {
-    queue.splice(0, queue.length, ...queue.filter((pending) => !expired(pending)));
   };
 
   const finish = (pending: Pending, result: AppendResult): void => {
@@ -319,9 +377,8 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
   };
 
   const freeStreams = (pending: Pending): void => {
-    if (!pending.taken) return;
-    pending.taken = false;
-    for (const key of pending.streamKeys) busyStreams.delete(key);
+    if (pending.state === 'taken') for (const key of pending.streamKeys) busyStreams.delete(key);
+    pending.state = 'answered';
   };
 
   return {

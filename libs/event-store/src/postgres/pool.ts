@@ -15,6 +15,8 @@ export interface PoolOptions {
   readonly max?: number;
   /** The server ends a statement after this, ms. Default 30,000; 0 = never. */
   readonly statementTimeoutMs?: number;
+  /** The server ends a wait for a lock after this, ms. Default 10,000. */
+  readonly lockTimeoutMs?: number;
   /** The driver gives a statement up after this, ms, answer or not. Default: never. */
   readonly queryTimeoutMs?: number;
   /** How long to wait for a connection, ms. Default 2,000. */
@@ -38,7 +40,7 @@ export const createPool = (options: PoolOptions): pg.Pool => {
     application_name: options.applicationName ?? 'hookledger',
     statement_timeout: options.statementTimeoutMs ?? 30_000,
     ...(options.queryTimeoutMs === undefined ? {} : { query_timeout: options.queryTimeoutMs }),
-    lock_timeout: 10_000,
+    lock_timeout: options.lockTimeoutMs ?? 10_000,
     // A transaction that stands still keeps locks which everybody needs.
     idle_in_transaction_session_timeout: 30_000,
   });

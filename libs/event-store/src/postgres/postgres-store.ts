@@ -57,6 +57,7 @@ export const postgresEventStore = (options: PostgresStoreOptions): EventStore =>
     applicationName: 'hookledger append',
     connectTimeoutMs: patienceMs / 5,
     statementTimeoutMs: patienceMs,
+    lockTimeoutMs: 2_000,
     queryTimeoutMs: patienceMs,
   });
   const readPool = createPool({ ...shared, max: options.readConnections ?? 8, applicationName: 'hookledger read' });
