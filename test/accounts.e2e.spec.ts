@@ -16,7 +16,7 @@ afterAll(async () => {
   await server.close();
 }, 60_000);
 
-const call = (method: string, path: string, options?: CallOptions): Promise<CallAnswer> =>
+const call = (method: string, path: string, options?: CallOptions): Promise<CallAnswer<unknown>> =>
   server.call(method, path, options);
 
 interface MadeKey {
@@ -58,7 +58,7 @@ describe('an account', () => {
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
-      const { body }: CallAnswer = await call(
+      const { body }: CallAnswer<unknown> = await call(
         'GET',
         `/v1/accounts?limit=2${cursor === null ? '' : `&cursor=${cursor}`}`,
       );
@@ -99,13 +99,13 @@ describe('a key', () => {
     ).toBe(204);
     expect((await call('GET', '/v1/accounts/acme/settings', { key: secret })).status).toBe(401);
     expect((await call('DELETE', `/v1/accounts/acme/keys/${id}`)).status).toBe(404);
-    const created = (await eventsOf('acme', 'key.created')).find(({ data }) => data['id'] === id);
+    const created = (await eventsOf('acme', 'key.created')).find(({ data }) => data.id === id);
     expect(created).toMatchObject({
       stream: `key/${id}`,
       actor: { kind: 'operator' },
       data: { role: 'admin', name: 'a admin' },
     });
-    const revoked = (await eventsOf('acme', 'key.revoked')).find(({ data }) => data['id'] === id);
+    const revoked = (await eventsOf('acme', 'key.revoked')).find(({ data }) => data.id === id);
     expect(revoked?.actor.onBehalfOf).toBe('Zoë');
   });
 
@@ -236,7 +236,7 @@ describe('settings', () => {
     const events = (await eventsOf('fifty', 'settings.changed')).slice(before);
     expect(events).toHaveLength(done);
     for (const [index, event] of events.entries()) {
-      if (index > 0) expect(event.data['before']).toEqual(events[index - 1]?.data['after']);
+      if (index > 0) expect(event.data.before).toEqual(events[index - 1]?.data.after);
     }
   });
 

@@ -158,7 +158,7 @@ describe('a query', () => {
     for (const id of ['page-1', 'page-2', 'page-3']) {
       await server.call('POST', '/v1/accounts', { body: { id, name: id } });
     }
-    const { body } = await server.call('GET', '/v1/accounts?limit=2');
+    const { body } = await server.call<unknown>('GET', '/v1/accounts?limit=2');
     const cursor = (body as { nextCursor: string }).nextCursor;
     expect((await server.call('GET', `/v1/accounts?limit=2&cursor=${cursor}`)).status).toBe(200);
     const changed = `${cursor.slice(0, 5)}${cursor[5] === 'A' ? 'B' : 'A'}${cursor.slice(6)}`;

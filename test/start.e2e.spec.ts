@@ -48,10 +48,10 @@ const ready = async (server: RunningServer): Promise<number> =>
   (await server.call('GET', '/health/ready', { key: null })).status;
 
 const makeAccount = (server: RunningServer, id: string) =>
-  server.call('POST', '/v1/accounts', { body: { id, name: `Account ${id}` } });
+  server.call<unknown>('POST', '/v1/accounts', { body: { id, name: `Account ${id}` } });
 
 const accountIds = async (server: RunningServer): Promise<readonly string[]> => {
-  const { body } = await server.call('GET', '/v1/accounts?limit=500');
+  const { body } = await server.call<unknown>('GET', '/v1/accounts?limit=500');
   return (body as { items: { id: string }[] }).items.map(({ id }) => id);
 };
 
@@ -114,10 +114,11 @@ describe('the program', () => {
     async () => {
       const dataDir = newFolder();
       const server = await start({ dataDir });
+      const killed = postgresPid(dataDir);
       const answered: string[] = [];
       const statuses = new Set<number>();
       for (let n = 0; n < 60; n += 1) {
-        if (n === 20) process.kill(postgresPid(dataDir) ?? -1, 'SIGKILL');
+        if (n === 20) process.kill(killed ?? -1, 'SIGKILL');
         const id = `account-${n}`;
         const { status, body } = await makeAccount(server, id);
         statuses.add(status);
@@ -130,6 +131,7 @@ describe('the program', () => {
         async () => (await makeAccount(server, `later-${Date.now()}`)).status === 201,
         60,
       );
+      expect(postgresPid(dataDir)).not.toBe(killed);
       expect([...statuses].filter((status) => status !== 201 && status !== 503)).toEqual([]);
       expect(await accountIds(server)).toEqual(expect.arrayContaining(answered));
     },

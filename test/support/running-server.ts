@@ -16,7 +16,8 @@ export interface RunningServer {
   readonly said: () => string;
   readonly logged: () => string;
   /** A request with the operator key, or another one; `null` sends none. JSON in, JSON out. */
-  call(method: string, path: string, options?: CallOptions): Promise<CallAnswer>;
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer is whatever the server said
+  call<T = any>(method: string, path: string, options?: CallOptions): Promise<CallAnswer<T>>;
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
   /** SIGKILL of the program alone; its Postgres goes on. */
@@ -33,13 +34,13 @@ export interface CallOptions {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export interface CallAnswer {
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer is whatever the server said
+export interface CallAnswer<T = any> {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
   /** The parsed body; undefined when it is empty or no JSON. Tests say what they expect of it. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- an answer is whatever the server said
-  readonly body: any;
+  readonly body: T;
 }
 
 export interface StartOptions {
@@ -76,7 +77,7 @@ export const startServer = async (options: StartOptions = {}): Promise<RunningSe
   const logged = collect(child.stderr);
   const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
   const url = await Promise.race([listening(said), exited.then((code) => failed(code, said() + logged()))]);
-  const operatorKey = options.env?.['HOOKLEDGER_OPERATOR_KEY'] ?? testOperatorKey;
+  const operatorKey = options.env?.HOOKLEDGER_OPERATOR_KEY ?? testOperatorKey;
   const server: RunningServer = {
     url,
     pid: child.pid ?? -1,
@@ -176,7 +177,7 @@ const spawnServer = (dataDir: string, options: StartOptions): ChildProcess & { s
     },
     ...(user === undefined ? {} : { uid: user.uid, gid: user.gid }),
   });
-  return child as ChildProcess & { stdout: Readable; stderr: Readable };
+  return child;
 };
 
 type Readable = NodeJS.ReadableStream;

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createPool, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
-import { derivedKey, errorFacts, StartFailure } from '#platform';
+import { derivedKey, StartFailure } from '#platform';
 import { migrate } from '#migrations';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EmbeddedPostgres } from './embedded/embedded-postgres.js';
@@ -91,7 +91,8 @@ const checkServer = async (url: string): Promise<void> => {
         const [row] = await sqlOver(pool).query<{ version: string }>(
           "select current_setting('server_version_num') as version",
         );
-        return checkVersion(Number(row?.version));
+        checkVersion(Number(row?.version));
+        return;
       } catch (error) {
         if (error instanceof StartFailure) throw error;
         if (Date.now() > deadline || !mayPass(error)) throw unreachable(url, error);
@@ -115,8 +116,6 @@ const mayPass = (error: unknown): boolean => {
 
 const unreachable = (url: string, error: unknown): StartFailure => {
   const { host, pathname } = new URL(url);
-  const { code } = errorFacts(error);
-  return new StartFailure(
-    `The database at ${host}${pathname} (DATABASE_URL) cannot be used: ${String(code ?? 'no answer')}.`,
-  );
+  const { code } = error as { code?: string };
+  return new StartFailure(`The database at ${host}${pathname} (DATABASE_URL) cannot be used: ${code ?? 'no answer'}.`);
 };

@@ -9,6 +9,7 @@ import { AccountDirectory } from './control/accounts/account-directory.js';
 import { ensureDefaultAccount } from './control/accounts/first-start.js';
 import { openDatabase } from './database.js';
 import { makeDataDir } from './embedded/cluster-files.js';
+import { watchLog } from './log-health.js';
 import { noteReadiness } from './noted-readiness.js';
 
 /** What the roles share, running. */
@@ -38,7 +39,8 @@ export const startServices = async (
     const pool = createPool({ connectionString: database.url, max: config.databasePool, log });
     stops.push(() => pool.end());
     const sql = sqlOver(pool);
-    const store = postgresEventStore({ connectionString: database.url, log });
+    const watched = watchLog(postgresEventStore({ connectionString: database.url, log }));
+    const { store } = watched;
     stops.push(() => store.close());
     const sealing = postgresSealing({ sql, store, masterKey: master });
     // Derived once more: what signs cursors and tokens is never the key that wraps.
@@ -50,7 +52,7 @@ export const startServices = async (
     await directory.start();
     await ensureDefaultAccount(store, directory);
     const readiness = new Readiness();
-    noteReadiness(readiness, { sql, sandbox });
+    noteReadiness(readiness, { sql, log: watched, sandbox });
     const metrics = createMetrics();
     const services = {
       config,

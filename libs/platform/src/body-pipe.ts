@@ -14,7 +14,7 @@ const nestedMark = Symbol('nested');
 export const Nested =
   (dto: () => DtoClass): PropertyDecorator =>
   (target, key) => {
-    ValidateNested()(target, key as string);
+    ValidateNested()(target, key);
     Reflect.defineMetadata(nestedMark, dto, target, key);
   };
 

@@ -39,8 +39,8 @@ export class PlatformCommandBus extends CommandBus {
     });
   }
 
-  override async execute<T extends ICommand, R>(command: T): Promise<R> {
-    if (!(command instanceof AccountCommand)) return super.execute<T, R>(command);
+  override async execute<R>(command: ICommand): Promise<R> {
+    if (!(command instanceof AccountCommand)) return super.execute<ICommand, R>(command);
     const started = process.hrtime.bigint();
     const name = command.constructor.name;
     try {

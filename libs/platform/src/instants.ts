@@ -15,7 +15,7 @@ const wanted = 'an RFC 3339 time with an offset, such as 2026-11-30T10:00:00.000
  */
 export const readInstant = (text: string): ReadInstant => {
   const parts = shape.exec(text);
-  if (parts === null || parts[4] === undefined) return { reason: `must be ${wanted}` };
+  if (parts?.[4] === undefined) return { reason: `must be ${wanted}` };
   return instantOf(parts);
 };
 

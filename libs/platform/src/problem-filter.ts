@@ -90,6 +90,9 @@ const problemOfFastify = (error: unknown): Problem | null => {
 /** Answers with a problem. The body goes as bytes, so that its type is exactly `application/problem+json`. */
 export const sendProblem = (reply: FastifyReply, problem: Problem, requestId: string): void => {
   const body = Buffer.from(JSON.stringify(problemJson(problem, requestId)));
+  // A connection that is closed on a client that still sends takes the answer with it: what is left of a body that is
+  // too large is read and dropped instead, for as long as a request may take.
+  if (problem.status === 413) void reply.header('connection', 'keep-alive');
   void reply
     .code(problem.status)
     .headers(problem.headers)
@@ -109,6 +112,8 @@ const unknownRoute = (request: PlatformRequest): Problem => {
 @Catch()
 @Injectable()
 export class ProblemFilter implements ExceptionFilter {
+  private lastUnavailable = Number.NEGATIVE_INFINITY;
+
   constructor(@Inject(LOGGER) private readonly logger: Logger) {}
 
   catch(error: unknown, host: ArgumentsHost): void {
@@ -116,9 +121,17 @@ export class ProblemFilter implements ExceptionFilter {
     const request = http.getRequest<PlatformRequest>();
     const reply = http.getResponse<FastifyReply>();
     const problem = request.is404 ? unknownRoute(request) : problemOf(error);
-    if (problem.status === 500) this.logger.error({ requestId: request.id, ...errorFacts(error) }, 'a request failed');
+    this.note(error, problem, request.id);
     // A stream that has begun cannot change its mind; its end is all that can be said.
     if (reply.raw.headersSent) reply.raw.destroy();
     else sendProblem(reply, problem, request.id);
+  }
+
+  /** What failed on our side. While the database is away that is every request: one line a second says it. */
+  private note(error: unknown, problem: Problem, requestId: string): void {
+    if (problem.status === 500) this.logger.error({ requestId, ...errorFacts(error) }, 'a request failed');
+    if (problem.status !== 503 || performance.now() - this.lastUnavailable < 1000) return;
+    this.lastUnavailable = performance.now();
+    this.logger.warn({ requestId, problem: problem.code, ...errorFacts(error) }, 'requests are refused for now');
   }
 }

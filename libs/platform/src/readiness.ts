@@ -1,22 +1,26 @@
 import { Injectable } from '@nestjs/common';
 
-/** A part's state, as `/health/ready` lists it. */
+/** How a part is. */
 export interface PartState {
   readonly state: 'ok' | 'degraded' | 'down' | 'disabled';
+  /** What stands for the part in the report instead of `state`: a lag, say. */
+  readonly value?: number | string | null;
   /** In words for an operator: what is wrong and what it means. */
   readonly why?: string;
   readonly [fact: string]: unknown;
 }
 
+/** Each part with one word or number, and under `details` what else there is to say about it. */
 export interface ReadinessReport {
   readonly status: 'ready' | 'not_ready';
+  readonly details: Readonly<Record<string, unknown>>;
   readonly [part: string]: unknown;
 }
 
 interface Part {
   /** Hooks cannot be fired while it is `down`. */
   readonly essential: boolean;
-  readonly look: () => Promise<unknown>;
+  readonly look: () => Promise<PartState>;
 }
 
 /** How long one part may take to say how it is. */
@@ -31,8 +35,8 @@ export class Readiness {
   private readonly parts = new Map<string, Part>();
   private stopping = false;
 
-  /** `look` returns a `PartState`, or a plain fact such as a lag. It may throw: the part is then `down`. */
-  register(name: string, look: () => Promise<unknown>, weight: 'essential' | 'informative' = 'informative'): void {
+  /** `look` may throw: the part is then `down`. A part that is registered again looks the new way. */
+  register(name: string, look: () => Promise<PartState>, weight: 'essential' | 'informative' = 'informative'): void {
     this.parts.set(name, { look, essential: weight === 'essential' });
   }
 
@@ -44,15 +48,20 @@ export class Readiness {
   async report(): Promise<ReadinessReport> {
     const looks = [...this.parts].map(async ([name, part]) => [name, await lookAt(part), part.essential] as const);
     const seen = await Promise.all(looks);
-    const broken = seen.some(([, state, essential]) => essential && isDown(state));
-    const states = Object.fromEntries(seen.map(([name, state]) => [name, state]));
-    return { status: broken || this.stopping ? 'not_ready' : 'ready', ...states };
+    const broken = seen.some(([, { state }, essential]) => essential && state === 'down');
+    const shown = seen.map(([name, { state, value }]) => [name, value === undefined ? state : value] as const);
+    const details = seen.flatMap(([name, { state, value: _, ...facts }]) =>
+      Object.keys(facts).length === 0 ? [] : [[name, { state, ...facts }] as const],
+    );
+    return {
+      status: broken || this.stopping ? 'not_ready' : 'ready',
+      ...Object.fromEntries(shown),
+      details: Object.fromEntries(details),
+    };
   }
 }
 
-const isDown = (state: unknown): boolean => (state as PartState | null)?.state === 'down';
-
-const lookAt = async (part: Part): Promise<unknown> => {
+const lookAt = async (part: Part): Promise<PartState> => {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<PartState>((resolve) => {
     timer = setTimeout(() => resolve({ state: 'down', why: 'it does not answer' }), patienceMs);

@@ -6,7 +6,7 @@ export const isId = (value: unknown): value is string =>
   typeof value === 'string' &&
   value.length >= 1 &&
   // Characters, not UTF-16 units; an emoji is one.
-  (value.length <= maxIdLength || (value.length <= 2 * maxIdLength && [...value].length <= maxIdLength)) &&
+  (value.length <= maxIdLength || (value.length <= 2 * maxIdLength && Array.from(value).length <= maxIdLength)) &&
   // eslint-disable-next-line no-control-regex -- control characters are what is looked for
   !/[\u0000-\u001f\u007f-\u009f]/u.test(value) &&
   value.isWellFormed();

@@ -34,7 +34,7 @@ export const programOf = ({ folder }: Binaries, program: Program): string =>
  * links nor, under --ignore-scripts, what a post-install script would have done) and reachable for `user`.
  */
 export const findBinaries = (env: Readonly<Record<string, string | undefined>>, user: ServerUser | null): Binaries => {
-  const chosen = env['PG_BIN'];
+  const chosen = env.PG_BIN;
   const folder = chosen === undefined || chosen === '' ? reachable(packagedNative(), user) : chosen;
   const missing = programs.filter((program) => !existsSync(programOf({ folder, major: 0 }, program)));
   if (missing.length > 0)

@@ -194,7 +194,7 @@ const readPassword = (file: string): string => {
 
 /** What a server process gets from our environment: nothing but where programs and words are. */
 export const serverEnvironment = (): NodeJS.ProcessEnv => ({
-  PATH: process.env['PATH'] ?? '/usr/bin:/bin',
+  PATH: process.env.PATH ?? '/usr/bin:/bin',
   LC_ALL: 'C',
   TZ: 'UTC',
 });

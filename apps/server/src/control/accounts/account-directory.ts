@@ -2,7 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { EventStore, Sql, StoredEvent } from '#event-store';
 import type { KeyRecord, KeyRing, Logger } from '#platform';
 import { derivedKey, errorFacts } from '#platform';
-import type { AccountFacts, KeyFacts } from './directory-state.js';
+import type { AccountCreated, AccountFacts, KeyFacts, KeyRevoked } from './directory-state.js';
 import { directoryTypes, evolveAccount, newAccount, systemAccount } from './directory-state.js';
 
 /** What the directory is made from. */
@@ -70,9 +70,11 @@ export class AccountDirectory implements KeyRing {
     return this.waiting;
   }
 
-  /** Position in the whole log up to which everything is in force here. */
-  get upTo(): bigint {
-    return this.position;
+  /** Resolves with the position in an account's log up to which everything is in force here; null: it is empty. */
+  async completeUpTo(account: string): Promise<string | null> {
+    const size = await this.tools.store.accountSize(account);
+    await this.catchUp();
+    return size === 0n ? null : String(size - 1n);
   }
 
   accounts(): readonly AccountFacts[] {
@@ -132,16 +134,17 @@ export class AccountDirectory implements KeyRing {
   private take({ globalPosition, event }: StoredEvent): void {
     this.position = globalPosition;
     if (event.type === 'account.created') {
-      const id = String(event.data['id']);
-      if (!this.known.has(id)) this.known.set(id, newAccount(id, String(event.data['name']), event.recordedAt));
+      const { id, name } = event.data as unknown as AccountCreated;
+      if (!this.known.has(id)) this.known.set(id, newAccount(id, name, event.recordedAt));
       return;
     }
     const before = this.known.get(event.account);
     if (before === undefined) return;
     const after = evolveAccount(before, event);
     this.known.set(after.id, after);
-    if (event.type === 'key.created' || event.type === 'key.revoked')
-      this.noteKey(after.keys.get(String(event.data['id'])));
+    if (event.type === 'key.created' || event.type === 'key.revoked') {
+      this.noteKey(after.keys.get((event.data as unknown as KeyRevoked).id));
+    }
   }
 
   private noteKey(key: KeyFacts | undefined): void {

@@ -88,7 +88,7 @@ export class ChangeSettingsHandler extends AccountCommandHandler<ChangeSettings,
 
 const settingsIn = (data: JsonObject | undefined): SettingsAt => {
   if (data === undefined) throw new Error('settings without their event');
-  return { settings: { ...defaultSettings, ...(data['after'] as object) }, version: Number(data['version']) };
+  return { settings: { ...defaultSettings, ...(data.after as object) }, version: Number(data.version) };
 };
 
 @ApiTags('accounts')

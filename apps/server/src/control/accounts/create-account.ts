@@ -19,6 +19,7 @@ import {
 import { AccountDirectory } from './account-directory.js';
 import { claimLost } from './change-account.js';
 import { completing } from './completion.js';
+import type { AccountCreated } from './directory-state.js';
 import { accountBirthStream, systemAccount } from './directory-state.js';
 
 /** An account as people see it. */
@@ -94,8 +95,8 @@ const taken = (): Problem =>
 const viewOf = (events: readonly StoredEvent[]): AccountView => {
   const [stored] = events;
   if (stored === undefined) throw new Error('an account without its birth');
-  const { data, recordedAt } = stored.event;
-  return { id: String(data['id']), name: String(data['name']), createdAt: recordedAt };
+  const { id, name } = stored.event.data as unknown as AccountCreated;
+  return { id, name, createdAt: stored.event.recordedAt };
 };
 
 @ApiTags('accounts')

@@ -29,6 +29,7 @@ import {
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
+import type { KeyCreated } from './directory-state.js';
 import { keyStream, systemAccount } from './directory-state.js';
 
 const roles = ['runtime', 'admin', 'approver', 'auditor', 'operator'] as const;
@@ -117,7 +118,7 @@ export class CreateKeyHandler extends AccountCommandHandler<CreateKey, CreatedKe
   protected override async replay(command: CreateKey, done: DoneCommand): Promise<CreatedKey> {
     const [stored] = await this.store.readStream(command.meta.account, done.result.stream);
     if (stored === undefined) throw new Error('a key without its birth');
-    const { hash, ...data } = stored.event.data as unknown as Omit<CreatedKey, 'secret'> & { readonly hash: string };
+    const { hash, ...data } = stored.event.data as unknown as KeyCreated;
     const secret = secretOf(this.masterKey, data.id);
     return shownKey(data, hashKey(secret) === hash ? secret : null);
   }

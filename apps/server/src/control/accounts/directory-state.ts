@@ -59,6 +59,35 @@ export interface AccountFacts {
   readonly keys: ReadonlyMap<string, KeyFacts>;
 }
 
+/** `data` of the events of an account. Reading them trusts the log, which takes only what this program wrote. */
+export interface AccountCreated {
+  readonly id: string;
+  readonly name: string;
+}
+export interface KeyCreated {
+  readonly id: string;
+  readonly role: Role;
+  readonly name: string;
+  readonly content: 'full' | 'none';
+  readonly expiresAt: string | null;
+  readonly hash: string;
+}
+export interface KeyRevoked {
+  readonly id: string;
+  readonly role: Role;
+  readonly name: string;
+}
+export interface SecretSet {
+  readonly name: string;
+  readonly digest: string;
+  readonly valueId: string;
+}
+export interface AccountHalted {
+  readonly failureMode: 'open' | 'closed';
+  readonly until: string | null;
+  readonly reason: Sealed | null;
+}
+
 /** The events that the directory follows. */
 export const directoryTypes: readonly EventType[] = [
   'account.created',
@@ -85,59 +114,37 @@ export const newAccount = (id: string, name: string, createdAt: string): Account
 
 /** The account after one of its events. */
 export const evolveAccount = (account: AccountFacts, event: RecordedEvent): AccountFacts => {
-  const { data, recordedAt } = event;
   const stream = event.stream === accountStream ? { streamVersion: event.streamVersion } : {};
   switch (event.type) {
     case 'settings.changed':
-      return { ...account, ...stream, settings: settingsIn(data), settingsVersion: account.settingsVersion + 1 };
+      return { ...account, ...stream, settings: settingsIn(event.data), settingsVersion: account.settingsVersion + 1 };
     case 'account.halted':
-      return { ...account, ...stream, halt: haltIn(data, recordedAt) };
+      return { ...account, ...stream, halt: { ...(event.data as unknown as AccountHalted), since: event.recordedAt } };
     case 'account.resumed':
       return { ...account, ...stream, halt: null };
     case 'secret.set':
-      return { ...account, secrets: put(account.secrets, String(data['name']), secretIn(data, event)) };
+      return { ...account, secrets: withSecret(account.secrets, event) };
     case 'key.created':
-      return { ...account, keys: put(account.keys, String(data['id']), keyIn(data, account.id, recordedAt)) };
-    case 'key.revoked': {
-      const key = account.keys.get(String(data['id']));
-      return key === undefined
-        ? account
-        : { ...account, keys: put(account.keys, key.id, { ...key, revokedAt: recordedAt }) };
-    }
+      return { ...account, keys: withKey(account, event.data as unknown as KeyCreated, event.recordedAt) };
+    case 'key.revoked':
+      return { ...account, keys: withoutKey(account.keys, event.data as unknown as KeyRevoked, event.recordedAt) };
     default:
       return account;
   }
 };
 
-const put = <V>(map: ReadonlyMap<string, V>, key: string, value: V): ReadonlyMap<string, V> =>
-  new Map(map).set(key, value);
-
 /** Settings that were recorded before one was added have its default. */
-const settingsIn = (data: JsonObject): Settings => ({ ...defaultSettings, ...(data['after'] as object) });
+const settingsIn = (data: JsonObject): Settings => ({ ...defaultSettings, ...(data.after as object) });
 
-const haltIn = (data: JsonObject, recordedAt: string): HaltFacts => ({
-  failureMode: data['failureMode'] === 'closed' ? 'closed' : 'open',
-  until: (data['until'] ?? null) as string | null,
-  reason: (data['reason'] ?? null) as Sealed | null,
-  since: recordedAt,
-});
+const withSecret = (secrets: AccountFacts['secrets'], event: RecordedEvent): AccountFacts['secrets'] => {
+  const { name, digest, valueId } = event.data as unknown as SecretSet;
+  return new Map(secrets).set(name, { name, digest, valueId, version: event.streamVersion, setAt: event.recordedAt });
+};
 
-const secretIn = (data: JsonObject, event: RecordedEvent): SecretFacts => ({
-  name: String(data['name']),
-  digest: String(data['digest']),
-  valueId: String(data['valueId']),
-  version: event.streamVersion,
-  setAt: event.recordedAt,
-});
+const withKey = (account: AccountFacts, key: KeyCreated, createdAt: string): AccountFacts['keys'] =>
+  new Map(account.keys).set(key.id, { ...key, account: account.id, createdAt, revokedAt: null });
 
-const keyIn = (data: JsonObject, account: string, recordedAt: string): KeyFacts => ({
-  id: String(data['id']),
-  account,
-  role: data['role'] as Role,
-  name: String(data['name']),
-  content: data['content'] === 'full' ? 'full' : 'none',
-  hash: String(data['hash']),
-  expiresAt: (data['expiresAt'] ?? null) as string | null,
-  createdAt: recordedAt,
-  revokedAt: null,
-});
+const withoutKey = (keys: AccountFacts['keys'], { id }: KeyRevoked, revokedAt: string): AccountFacts['keys'] => {
+  const key = keys.get(id);
+  return key === undefined ? keys : new Map(keys).set(id, { ...key, revokedAt });
+};

@@ -42,7 +42,7 @@ export const ensureOperatorKey = async (
     await directory.catchUp();
     const known = [...(directory.account(systemAccount)?.keys.values() ?? [])];
     const current = known.filter(
-      (key) => key.revokedAt === null && before.some(({ event }) => event.data['id'] === key.id),
+      (key) => key.revokedAt === null && before.some(({ event }) => event.data.id === key.id),
     );
     if (current.some(({ hash }) => hash === hashKey(secret))) return null;
     const events = [

@@ -4,6 +4,7 @@ import type { QueryOf } from '#platform';
 import { Allow, Cursors, pagingFields, StrictQuery } from '#platform';
 import { AccountDirectory } from './account-directory.js';
 import type { AccountView } from './create-account.js';
+import { systemAccount } from './directory-state.js';
 import type { Page } from './paging.js';
 import { pageById } from './paging.js';
 
@@ -19,8 +20,9 @@ export class ListAccountsRoute {
   @Allow('operator')
   @ApiOkResponse({ description: 'All accounts, by id.' })
   async list(@StrictQuery(pagingFields) query: QueryOf<typeof pagingFields>): Promise<Page<AccountView>> {
-    await this.directory.catchUp();
+    // Accounts are born in the log of `system`.
+    const upTo = await this.directory.completeUpTo(systemAccount);
     const all = this.directory.accounts().map(({ id, name, createdAt }) => ({ id, name, createdAt }));
-    return pageById(all, query, 'accounts', this.cursors, this.directory.upTo);
+    return pageById(all, query, 'accounts', this.cursors, upTo);
   }
 }

@@ -1,7 +1,7 @@
-import { Controller, Get, NotFoundException } from '@nestjs/common';
+import { Controller, Get } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { QueryOf } from '#platform';
-import { Account, Allow, Cursors, pagingFields, queryFlag, StrictQuery } from '#platform';
+import { Account, Allow, Cursors, noAccount, pagingFields, queryFlag, StrictQuery } from '#platform';
 import { AccountDirectory } from './account-directory.js';
 import type { KeyFacts } from './directory-state.js';
 import type { Page } from './paging.js';
@@ -26,12 +26,12 @@ export class ListKeysRoute {
     @Account() account: string,
     @StrictQuery(keyQuery) query: QueryOf<typeof keyQuery>,
   ): Promise<Page<KeyView>> {
-    await this.directory.catchUp();
+    const upTo = await this.directory.completeUpTo(account);
     const facts = this.directory.account(account);
-    if (facts === null) throw new NotFoundException();
+    if (facts === null) throw noAccount();
     const keys = [...facts.keys.values()].filter(({ revokedAt }) => query.revoked || revokedAt === null);
     const filter = JSON.stringify(['keys', account, query.revoked]);
-    return pageById(keys.map(viewOf), query, filter, this.cursors, this.directory.upTo);
+    return pageById(keys.map(viewOf), query, filter, this.cursors, upTo);
   }
 }
 

@@ -4,8 +4,8 @@ import type { Cursors } from '#platform';
 export interface Page<T> {
   readonly items: readonly T[];
   readonly nextCursor: string | null;
-  /** Position in the log up to which the answer is complete. */
-  readonly completeUpTo: string;
+  /** Position in the account's log up to which the answer is complete; null: the log is empty. */
+  readonly completeUpTo: string | null;
 }
 
 /** A page of things that are all in memory, by id. `filter` says the whole question, for the cursor. */
@@ -14,7 +14,7 @@ export const pageById = <T extends { readonly id: string }>(
   query: { readonly limit: number; readonly cursor: string | null },
   filter: string,
   cursors: Cursors,
-  upTo: bigint,
+  completeUpTo: string | null,
 ): Page<T> => {
   const after = query.cursor === null ? null : String(cursors.decode(filter, query.cursor)[0]);
   const sorted = [...all].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -22,5 +22,5 @@ export const pageById = <T extends { readonly id: string }>(
   const items = rest.slice(0, query.limit);
   const last = items.at(-1);
   const nextCursor = rest.length > items.length && last !== undefined ? cursors.encode(filter, [last.id]) : null;
-  return { items, nextCursor, completeUpTo: String(upTo) };
+  return { items, nextCursor, completeUpTo };
 };

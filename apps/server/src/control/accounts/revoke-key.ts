@@ -47,7 +47,7 @@ export class RevokeKeyHandler extends AccountCommandHandler<RevokeKey, null> {
     const { meta, id } = command;
     await changeAccount(this.store, this.directory, meta.account, ({ keys }) => {
       const key = keys.get(id);
-      if (key === undefined || key.revokedAt !== null) throw new Problem(404, 'unknown_key', 'There is no such key.');
+      if (key?.revokedAt !== null) throw new Problem(404, 'unknown_key', 'There is no such key.');
       // A key never changes: it has one version for as long as it lives.
       requireMatch(command.ifMatch, etagOf(1));
       const { role, name } = key;

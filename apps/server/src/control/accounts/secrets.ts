@@ -133,7 +133,10 @@ export class SetSecretHandler extends AccountCommandHandler<SetSecret, SecretVie
 
 /** `If-Match` on a secret that is not there never holds, `*` included (RFC 9110 §13.1.1). */
 const requireExisting = (ifMatch: string | undefined, version: number | undefined): void => {
-  if (version !== undefined) return requireMatch(ifMatch, etagOf(version));
+  if (version !== undefined) {
+    requireMatch(ifMatch, etagOf(version));
+    return;
+  }
   if (ifMatch !== undefined) throw new Problem(412, 'stale_etag', 'There is no such secret yet.');
 };
 
@@ -148,7 +151,7 @@ const viewOf = (
 ): SecretView => {
   if (event === undefined) throw new Error('a secret without its event');
   const { data, streamVersion, recordedAt } = event;
-  return { name: String(data['name']), digest: String(data['digest']), version: streamVersion, setAt: recordedAt };
+  return { name: String(data.name), digest: String(data.digest), version: streamVersion, setAt: recordedAt };
 };
 
 /** The values of secrets, for the realms that plugins run in. */
@@ -172,7 +175,7 @@ export class StoredSecretValues extends SecretValues {
     const [row] = rows;
     if (secret !== undefined && row !== undefined) {
       const opened = await this.sealing.open(account, JSON.parse(row.sealed) as Sealed);
-      return opened.kind === 'open' ? { value: String(opened.value), digest: secret.digest } : null;
+      return opened.kind === 'open' ? { value: opened.value as string, digest: secret.digest } : null;
     }
     if (!mayLook) return null;
     // Set, or set anew, on another replica since the last look.
@@ -204,11 +207,11 @@ export class SecretRoutes {
     @Account() account: string,
     @StrictQuery(pagingFields) query: QueryOf<typeof pagingFields>,
   ): Promise<Page<SecretView>> {
-    await this.directory.catchUp();
+    const upTo = await this.directory.completeUpTo(account);
     const facts = this.directory.account(account);
     if (facts === null) throw noAccount();
     const named = [...facts.secrets.values()].map(({ valueId: _, ...view }) => ({ id: view.name, view }));
-    const page = pageById(named, query, JSON.stringify(['secrets', account]), this.cursors, this.directory.upTo);
+    const page = pageById(named, query, JSON.stringify(['secrets', account]), this.cursors, upTo);
     return { ...page, items: page.items.map(({ view }) => view) };
   }
 
