@@ -1,0 +1,20 @@
+# The program with its dependencies; Postgres is another container (docker-compose.yml).
+FROM node:24-bookworm-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci
+COPY . .
+RUN npm run build && npm prune --omit=dev
+
+FROM node:24-bookworm-slim
+# unshare, setpriv and prlimit are what the sandbox is hardened with.
+RUN apt-get update && apt-get install -y --no-install-recommends util-linux && rm -rf /var/lib/apt/lists/*
+WORKDIR /app
+COPY --from=build /app /app
+ENV HOST=0.0.0.0 PORT=3000 HOOKLEDGER_DATA=/var/lib/hookledger
+VOLUME /var/lib/hookledger
+EXPOSE 3000
+HEALTHCHECK --interval=10s --timeout=3s --start-period=40s \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:3000/health/ready').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+# As the first process it must pass signals on and reap: run it with an init (docker run --init, compose: init: true).
+CMD ["node", "dist/apps/server/src/main.js"]
