@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startServer, type CallAnswer, type RunningServer } from './support/running-server.js';
+import { startServer, type CallAnswer, type CallOptions, type RunningServer } from './support/running-server.js';
 
 let server: RunningServer;
 beforeAll(async () => {
@@ -8,16 +8,32 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 const base = '/v1/accounts/default';
-const fire = (
-  hook: string,
-  body: unknown,
-  more: { key?: string; headers?: Record<string, string>; query?: string } = {},
-) =>
-  server.call('POST', `${base}/hooks/middleware/${hook}${more.query ?? ''}`, {
-    body,
-    ...(more.key === undefined ? {} : { key: more.key }),
-    ...(more.headers === undefined ? {} : { headers: more.headers }),
-  });
+
+/** What these tests read of an answer. */
+interface Body {
+  readonly invocationId: string;
+  readonly turnId: string;
+  readonly turnInferred: boolean;
+  readonly outcome: string;
+  readonly value: unknown;
+  readonly repeated?: boolean;
+  readonly matches: boolean | null;
+  readonly positions: { readonly first: string; readonly last: string };
+  readonly errors: readonly { readonly pointer: string }[];
+  readonly items: readonly {
+    readonly invocationId: string;
+    readonly value?: string;
+    readonly problem?: { readonly status: number };
+  }[];
+}
+type Answer = Omit<CallAnswer, 'body'> & { readonly body: Body };
+
+const call = (...given: Parameters<RunningServer['call']>): Promise<Answer> => server.call(...given) as Promise<Answer>;
+
+const fire = (hook: string, body: unknown, more: CallOptions & { readonly query?: string } = {}): Promise<Answer> => {
+  const { query = '', ...options } = more;
+  return call('POST', `${base}/hooks/middleware/${hook}${query}`, { body, ...options });
+};
 
 const install = async (id: string, source: string, more: object = {}): Promise<void> => {
   const body = {
@@ -52,10 +68,10 @@ const newKey = async (role: string, more: object = {}): Promise<{ id: string; se
   return answer.body as { id: string; secret: string };
 };
 
-const problem = (answer: CallAnswer) => ({
-  status: answer.status,
-  type: answer.headers.get('content-type'),
-  pointers: (answer.body as { errors: { pointer: string }[] }).errors.map(({ pointer }) => pointer),
+const problem = ({ status, headers, body }: Answer) => ({
+  status,
+  type: headers.get('content-type'),
+  pointers: body.errors.map(({ pointer }) => pointer),
 });
 
 describe('a firing over HTTP', () => {
@@ -92,7 +108,7 @@ describe('a firing over HTTP', () => {
       metered: true,
       attempt: 1,
     });
-    const { first, last } = (answer.body as { positions: { first: string; last: string } }).positions;
+    const { first, last } = answer.body.positions;
     expect(BigInt(last) - BigInt(first)).toBe(2n);
   });
 
@@ -110,9 +126,9 @@ describe('a firing over HTTP', () => {
 
   it('carries any text byte for byte', async () => {
     const raw = '{"context":{"sessionId":"s","channelId":null,"text":"a\\u0000b\\ud800c\\u2028\\udc00","mediaIds":[]}}';
-    const answer = await server.call('POST', `${base}/hooks/middleware/userMessageInbound`, { raw });
+    const answer = await call('POST', `${base}/hooks/middleware/userMessageInbound`, { raw });
     expect(answer.status).toBe(200);
-    expect((answer.body as { value: string }).value).toBe('a\u0000b\ud800c\u2028\udc00!');
+    expect(answer.body.value).toBe('a\u0000b\ud800c\u2028\udc00!');
   });
 
   it.each([
@@ -120,7 +136,7 @@ describe('a firing over HTTP', () => {
     ['an unknown hook', '/hooks/middleware/nope'],
     ['an inherited name', '/hooks/middleware/constructor'],
   ])('knows no %s', async (_, path) => {
-    expect((await server.call('POST', base + path, { body: message('x') })).status).toBe(404);
+    expect((await call('POST', base + path, { body: message('x') })).status).toBe(404);
   });
 
   it.each([
@@ -153,7 +169,7 @@ describe('a firing over HTTP', () => {
   it('opens a server once per turn, also for those who ask at the same time', async () => {
     const ask = (turnId: string, host: string) => fire('sshConnectionOpening', { turnId, context: opening(host) });
     const first = await Promise.all(Array.from({ length: 8 }, () => ask('turn-a', 'closed')));
-    expect(new Set(first.map(({ body }) => body.invocationId as string)).size).toBe(1);
+    expect(new Set(first.map(({ body }) => body.invocationId)).size).toBe(1);
     expect(first.filter(({ body }) => body.repeated === true)).toHaveLength(7);
     expect(first.every(({ body }) => body.outcome === 'cancelled')).toBe(true);
     const next = await ask('turn-b', 'closed');
@@ -170,24 +186,24 @@ describe('a firing over HTTP', () => {
     const d = await fire('userMessageInbound', message('2', 's-9'));
     expect(a.body.turnInferred).toBe(true);
     expect(b.body.turnId).toBe(a.body.turnId);
-    expect(new Set([a, c, d].map(({ body }) => body.turnId as string)).size).toBe(3);
+    expect(new Set([a, c, d].map(({ body }) => body.turnId)).size).toBe(3);
   });
 
   it('answers later for a chain that outlasts the wait', async () => {
     const early = await fire('userMessageInbound', message('slow'), { query: '?wait=0' });
     expect(early.status).toBe(202);
-    const { invocationId } = early.body as { invocationId: string };
-    const late = await server.call('GET', `${base}/answers/${invocationId}?wait=20`);
+    const { invocationId } = early.body;
+    const late = await call('GET', `${base}/answers/${invocationId}?wait=20`);
     expect([late.status, late.body.value]).toEqual([200, 'slow!']);
   });
 
   it("shows a runtime its own answers and nobody else's", async () => {
     const [mine, other] = [await newKey('runtime'), await newKey('runtime')];
     const fired = await fire('userMessageInbound', message('mine'), { key: mine.secret });
-    const path = `${base}/answers/${fired.body.invocationId as string}`;
-    expect((await server.call('GET', path, { key: mine.secret })).text).toBe(fired.text);
-    expect((await server.call('GET', path, { key: other.secret })).status).toBe(404);
-    expect((await server.call('GET', `${base}/invocations`, { key: mine.secret })).status).toBe(403);
+    const path = `${base}/answers/${fired.body.invocationId}`;
+    expect((await call('GET', path, { key: mine.secret })).text).toBe(fired.text);
+    expect((await call('GET', path, { key: other.secret })).status).toBe(404);
+    expect((await call('GET', `${base}/invocations`, { key: mine.secret })).status).toBe(403);
   });
 
   it('fires a batch in order, an answer or a problem per item', async () => {
@@ -197,43 +213,41 @@ describe('a firing over HTTP', () => {
       { dialect: 'middleware', hook: 'userMessageInbound', ...message('3') },
     ];
     const headers = { 'idempotency-key': 'batch-1' };
-    const send = () => server.call('POST', `${base}/hooks/batch`, { body: { items }, headers });
+    const send = () => call('POST', `${base}/hooks/batch`, { body: { items }, headers });
     const answer = await send();
     expect(answer.status).toBe(200);
-    expect(answer.body.items.map((item: any) => item.value ?? item.problem.status)).toEqual(['1!', 422, '3!']); // eslint-disable-line
-    expect((await send()).body.items[2].invocationId).toBe(answer.body.items[2].invocationId);
+    expect(answer.body.items.map((item) => item.value ?? item.problem?.status)).toEqual(['1!', 422, '3!']);
+    expect((await send()).body.items[2]?.invocationId).toBe(answer.body.items[2]?.invocationId);
   });
 
   it('records what the runtime did with an answer, and whether it is what was answered', async () => {
     const fired = await fire('userMessageInbound', message('effect'));
-    const path = `${base}/invocations/${fired.body.invocationId as string}/effect`;
+    const path = `${base}/invocations/${fired.body.invocationId}/effect`;
     const digest = '5a5c7a0b9b5a38a7b0f4c5a8f2b2c8a2a63f3a5c0c6b7ac1a9d7f7f1d2e3b4c5';
-    const answer = await server.call('POST', path, { body: { applied: true, digest } });
+    const answer = await call('POST', path, { body: { applied: true, digest } });
     expect([answer.status, answer.body.matches]).toEqual([200, false]);
-    expect((await server.call('POST', path, { body: { applied: 'yes' } })).status).toBe(422);
-    expect((await server.call('POST', `${base}/invocations/nobody/effect`, { body: { applied: true } })).status).toBe(
-      404,
-    );
+    expect((await call('POST', path, { body: { applied: 'yes' } })).status).toBe(422);
+    expect((await call('POST', `${base}/invocations/nobody/effect`, { body: { applied: true } })).status).toBe(404);
   });
 
   it('uses a change of the chain from the next firing on', async () => {
     await install('late', 'globalThis.middleware.assistantMessageOutbound = (c) => c.text + " (late)";');
     const out = () => fire('assistantMessageOutbound', { context: { sessionId: 's', channelId: null, text: 'a' } });
     expect((await out()).body.value).toBe('a (late)');
-    const off = await server.call('PATCH', `${base}/plugins/late`, { body: { enabled: false, reason: 'test' } });
+    const off = await call('PATCH', `${base}/plugins/late`, { body: { enabled: false, reason: 'test' } });
     expect(off.status).toBe(200);
     expect((await out()).body).toMatchObject({ value: 'a', handlers: [], metered: false });
   });
 
   it('runs nothing of a halted account, and goes on when it is resumed', async () => {
-    const halt = await server.call('POST', `${base}/halt`, { body: { reason: 'incident', failureMode: 'closed' } });
+    const halt = await call('POST', `${base}/halt`, { body: { reason: 'incident', failureMode: 'closed' } });
     expect([200, 201]).toContain(halt.status);
     expect((await fire('userMessageInbound', message('x'))).body).toMatchObject({
       outcome: 'cancelled',
       cancellation: { code: 'account_halted' },
       handlers: [],
     });
-    await server.call('DELETE', `${base}/halt`, {});
+    await call('DELETE', `${base}/halt`, {});
     expect((await fire('userMessageInbound', message('x'))).body.value).toBe('x!');
   });
 });

@@ -1,3 +1,4 @@
+import type { Sql } from '#event-store';
 import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
 import { createMetrics, Readiness, StartFailure } from '#platform';
@@ -11,6 +12,13 @@ import { openDatabase } from './database.js';
 import { makeDataDir } from './embedded/cluster-files.js';
 import { watchLog } from './log-health.js';
 import { noteReadiness } from './noted-readiness.js';
+
+/** How long a statement of a read model may take, ms; and of data keys, which firings wait for. */
+const readPatienceMs = 30_000;
+const hotPatienceMs = 4_000;
+
+/** Connections for data keys, which are looked up once and then known. */
+const sealingPool = 4;
 
 /** What the roles share, running. */
 export interface StartedServices {
@@ -36,13 +44,23 @@ export const startServices = async (
     stops.push(() => database.stop());
     const log = (level: 'info' | 'warn' | 'error', message: string, facts: object = {}): void =>
       logger[level](facts, message);
-    const pool = createPool({ connectionString: database.url, max: config.databasePool, log });
-    stops.push(() => pool.end());
-    const sql = sqlOver(pool);
+    const poolOf = (max: number, patienceMs: number): Sql => {
+      const pool = createPool({
+        connectionString: database.url,
+        max,
+        statementTimeoutMs: patienceMs,
+        // A database that stands still answers nothing at all: then the driver gives up.
+        queryTimeoutMs: patienceMs + 1000,
+        log,
+      });
+      stops.push(() => pool.end());
+      return sqlOver(pool);
+    };
+    const sql = poolOf(config.databasePool, readPatienceMs);
     const watched = watchLog(postgresEventStore({ connectionString: database.url, log }));
     const { store } = watched;
     stops.push(() => store.close());
-    const sealing = postgresSealing({ sql, store, masterKey: master });
+    const sealing = postgresSealing({ sql: poolOf(sealingPool, hotPatienceMs), store, masterKey: master });
     // Derived once more: what signs cursors and tokens is never the key that wraps.
     const masterKey = master.wrapping.export();
     const sandbox = await startSandbox({ ...config.sandbox, log });

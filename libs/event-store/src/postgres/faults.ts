@@ -1,5 +1,3 @@
-import { codeOf } from './pool.js';
-
 /**
  * What a failed append means. `again`: nothing was written, the same may succeed at once. `away`: the database cannot
  * be reached or cannot write; if the statement had been sent, its outcome is unknown. `refused`: nothing was written
@@ -30,3 +28,22 @@ export const faultOf = (error: unknown): Fault => {
 // A missing partition shares its SQLSTATE with check constraints, but names no constraint.
 const isAboutPartitions = (error: unknown): boolean =>
   error instanceof Error && (!('constraint' in error) || error.constraint === undefined);
+
+/**
+ * Whether anything thrown says that the database is away. What the work of a transaction throws on its own account has
+ * neither an SQLSTATE nor a system code, and is not the database's.
+ */
+export const isDatabaseAway = (error: unknown): boolean => {
+  const code = codeOf(error);
+  if (code === null) return error instanceof Error && driverWords.test(error.message);
+  return (/^[\dA-Z]{5}$/u.test(code) || /^E[A-Z]+$/u.test(code)) && faultOf(error) === 'away';
+};
+
+// The driver gives its own errors no code: timed out, terminated, lost.
+const driverWords = /\btimeout\b|\bterminated\b|not queryable/iu;
+
+/** SQLSTATE or system error code, for logs and decisions; null when it has none. */
+export const codeOf = (error: unknown): string | null => {
+  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : null;
+  return typeof code === 'string' ? code : null;
+};

@@ -17,7 +17,7 @@ export const findAppended = async (
 ): Promise<ReadonlyMap<BatchItem, Place>> => {
   await client.query('begin');
   try {
-    await client.query('select from head where id = 1 for update');
+    await client.query('select lock_head()');
     const withEvents = items.filter((item) => item.streams.length > 0);
     const without = items.filter((item) => item.streams.length === 0);
     const found = new Map([...(await findEvents(client, withEvents)), ...(await findCommands(client, without))]);

@@ -6,10 +6,9 @@ import type { Append, AppendResult, StoredEvent } from '../event-store.js';
 import { LogBusy, LogRefused, LogUnavailable } from '../event-store.js';
 import type { BatchItem, ItemOutcome, WrittenStream } from './append-batch.js';
 import { appendCall, blobsCall, outcomesOf } from './append-batch.js';
-import { faultOf } from './faults.js';
+import { codeOf, faultOf } from './faults.js';
 import { findAppended } from './find-appended.js';
 import type { Log } from './pool.js';
-import { codeOf } from './pool.js';
 
 /** How appends are grouped and how long they may wait. */
 export interface GroupCommitOptions {
@@ -238,7 +237,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     await client.query('begin');
     try {
       await client.query(blobsCall(batch.map(({ item }) => item)));
-      await client.query('select from head where id = 1 for update');
+      await client.query('select lock_head()');
       const { rows } = await client.query<{ account: string; id: string; version: number }>(
         `select s.account, s.id, s.version from unnest($1::text[], $2::text[]) wanted(account, id)
           join stream s using (account, id)`,

@@ -1,5 +1,7 @@
 import pg from 'pg';
+import { LogUnavailable } from '../event-store.js';
 import type { Row, Sql } from '../sql.js';
+import { codeOf, isDatabaseAway } from './faults.js';
 
 /** Says what happened; never content. */
 export type Log = (
@@ -55,17 +57,21 @@ export const createPool = (options: PoolOptions): pg.Pool => {
   return pool;
 };
 
-/** SQLSTATE or system error code, for logs and decisions; null when it has none. */
-export const codeOf = (error: unknown): string | null => {
-  const code = typeof error === 'object' && error !== null && 'code' in error ? error.code : null;
-  return typeof code === 'string' ? code : null;
-};
-
-/** The handle that read models and keys get. */
+/**
+ * The handle that read models and keys get. Rejects with `LogUnavailable` when the database is away, does not answer in
+ * time, or cannot write; other errors are the driver's own.
+ */
 export const sqlOver = (pool: pg.Pool): Sql => ({
-  query: (text, values) => rowsOf(pool, text, values),
-  transaction: (work) => inTransaction(pool, work),
+  query: (text, values) => rowsOf(pool, text, values).catch(named),
+  transaction: (work) => inTransaction(pool, work).catch(named),
 });
+
+const named = (error: unknown): never => {
+  if (error instanceof LogUnavailable) throw error;
+  if (faultOf(error) === 'away' && isDriverError(error))
+    throw new LogUnavailable('the database is away', { cause: error });
+  throw error;
+};
 
 const rowsOf = async <R extends object>(
   at: pg.Pool | pg.PoolClient,

@@ -10,7 +10,8 @@ import type { BatchItem } from './append-batch.js';
 import { faultOf } from './faults.js';
 import { groupCommit } from './group-commit.js';
 import type { Log } from './pool.js';
-import { codeOf, createPool } from './pool.js';
+import { codeOf } from './faults.js';
+import { createPool } from './pool.js';
 import { readAccount, readAccountSize, readAll, readBlob, readHead, readStream } from './reads.js';
 
 /** Options of the Postgres store. */

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import type { EventType } from '#record';
 import { readEvent } from '#record';
 import type { ReadRange, StoredEvent } from '../event-store.js';
+import { plain } from './append-batch.js';
 
 interface EventRow {
   readonly position: string;
@@ -23,21 +24,21 @@ export const readStream = async (
     values: [account, stream, from],
   });
 
-/** A page of an account's log. Whatever the filter, an index leads to the page: nothing is read to be skipped. */
-export const readAccount = async (
-  pool: pg.Pool,
-  account: string,
-  range: ReadRange,
-): Promise<readonly StoredEvent[]> => {
+/** A page of an account's log. */
+export const readAccount = (pool: pg.Pool, account: string, range: ReadRange): Promise<readonly StoredEvent[]> =>
+  run(pool, accountQuery(account, range));
+
+/** The query of a page. Whatever the filter, an index leads to it: nothing is read to be skipped. */
+export const accountQuery = (account: string, range: ReadRange): pg.QueryConfig => {
   const direction = range.order === 'newest' ? 'desc' : 'asc';
   const values: unknown[] = [account, range.limit, String(range.after ?? -1n), String(range.until ?? maxPosition)];
   const place = (value: unknown): string => `$${String(values.push(value))}`;
   const conditions = ['account = $1', 'account_position > $3::bigint', 'account_position <= $4::bigint'];
   if (range.stream !== undefined) conditions.push(`stream = ${place(range.stream)}`);
   if (range.sessionId !== undefined) conditions.push(`session_id = ${place(range.sessionId)}`);
-  const types = range.types === undefined ? null : place(plainArray(range.types));
-  // In a stream or a session the few events of a type are found among the rest; in a whole account each type has its
-  // own stretch of an index, and the pages of all are merged.
+  const types = range.types === undefined ? null : place(plain(range.types));
+  // In a stream or a session the events of a type are found among the rest; in a whole account each type has its own
+  // stretch of an index, and the pages of all are merged.
   const narrow = range.stream !== undefined || range.sessionId !== undefined;
   const byType = types !== null && !narrow;
   if (types !== null) conditions.push(byType ? 'type = wanted.type' : `type = any (${types}::text[])`);
@@ -49,12 +50,12 @@ export const readAccount = async (
     ? `select p.* from unnest(${types}::text[]) wanted(type) cross join lateral (${page}) p
         order by p.account_position ${direction} limit $2`
     : page;
-  const shape = [
-    range.stream === undefined ? '' : 's',
-    range.sessionId === undefined ? '' : 'n',
-    types === null ? '' : 't',
+  const filters = [
+    range.stream === undefined ? '' : '_stream',
+    range.sessionId === undefined ? '' : '_session',
+    types === null ? '' : '_types',
   ];
-  return run(pool, { name: `read_account_${direction}_${shape.join('')}`, text, values });
+  return { name: `read_account_${direction}${filters.join('')}`, text, values };
 };
 
 const maxPosition = 2n ** 63n - 1n;
@@ -72,7 +73,7 @@ export const readAll = async (
   }
   const text = `select position, account_position, bytes from event
     where position > $1 and type = any ($3::text[]) order by position limit $2`;
-  return run(pool, { name: 'read_all_of_types', text, values: [String(after), limit, plainArray(types)] });
+  return run(pool, { name: 'read_all_of_types', text, values: [String(after), limit, plain(types)] });
 };
 
 /** Highest global position. */
@@ -102,5 +103,3 @@ const run = async (pool: pg.Pool, query: pg.QueryConfig): Promise<readonly Store
     event: readEvent(row.bytes),
     bytes: row.bytes,
   }));
-
-const plainArray = (values: readonly string[]): string => `{${values.join(',')}}`;
