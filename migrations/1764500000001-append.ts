@@ -6,12 +6,13 @@ export class CreateAppend1764500000001 implements MigrationInterface {
 
   async up(runner: QueryRunner): Promise<void> {
     await runner.query(storeBlobs);
+    await runner.query(lockHead);
     await runner.query(appendEvents);
     await runner.query(claimCommand);
   }
 
   async down(runner: QueryRunner): Promise<void> {
-    await runner.query('drop function append_events, store_blobs, claim_command');
+    await runner.query('drop function append_events, lock_head, store_blobs, claim_command');
   }
 }
 
@@ -25,6 +26,13 @@ const storeBlobs = `
       from unnest(b_key, b_start, b_length) with ordinality b(key_id, start, length, ord)
       order by 1
       on conflict do nothing;
+  end $$`;
+
+/** The program's role may not change the head, and a row lock asks for that right: it locks through this. */
+const lockHead = `
+  create function lock_head() returns void language plpgsql security definer set search_path from current as $$
+  begin
+    perform 1 from head where id = 1 for update;
   end $$`;
 
 /**

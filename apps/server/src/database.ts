@@ -110,12 +110,20 @@ const checkVersion = (version: number): void => {
 };
 
 const mayPass = (error: unknown): boolean => {
-  const { code = '' } = error as { code?: string };
-  return code === '' || ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', '57P03'].includes(code);
+  const code = codeOf(error);
+  return code === null || ['ECONNREFUSED', 'ECONNRESET', 'ETIMEDOUT', '57P03'].includes(code);
+};
+
+/** The driver's code, also where the error was given another name. */
+const codeOf = (error: unknown): string | null => {
+  const { code, cause } = error as { code?: string; cause?: unknown };
+  if (code !== undefined) return code;
+  return cause === undefined ? null : codeOf(cause);
 };
 
 const unreachable = (url: string, error: unknown): StartFailure => {
   const { host, pathname } = new URL(url);
-  const { code } = error as { code?: string };
-  return new StartFailure(`The database at ${host}${pathname} (DATABASE_URL) cannot be used: ${code ?? 'no answer'}.`);
+  return new StartFailure(
+    `The database at ${host}${pathname} (DATABASE_URL) cannot be used: ${codeOf(error) ?? 'no answer'}.`,
+  );
 };
