@@ -34,7 +34,8 @@ export const monotonicMs = (): number => {
 /** What a child says about itself through the file. */
 export interface MarkerWriter {
   readonly enter: (place: Place, id: number, handlerIndex: number, since: number, killAt: number) => void;
-  readonly leave: () => void;
+  /** `at once` where the handler that was entered is not over: it must not be blamed for what happens meanwhile. */
+  readonly leave: (when: 'lazily' | 'at once') => void;
 }
 
 /** Being outside is only written when it lasts: it is what a child is between any two entries, and writing costs. */
@@ -46,6 +47,7 @@ export const markerWriter = (fd: number): MarkerWriter => {
   let isOutside = true;
   let timer: NodeJS.Timeout | undefined;
   const settle = (): void => {
+    clearTimeout(timer);
     timer = undefined;
     if (!isOutside) return;
     words[1] = 0;
@@ -62,9 +64,10 @@ export const markerWriter = (fd: number): MarkerWriter => {
       words[5] = killAt;
       writeSync(fd, bytes, 0, BYTES, 0);
     },
-    leave: () => {
+    leave: (when) => {
       isOutside = true;
-      timer ??= setTimeout(settle, LEAVE_MS);
+      if (when === 'at once') settle();
+      else timer ??= setTimeout(settle, LEAVE_MS);
     },
   };
 };

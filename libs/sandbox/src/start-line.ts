@@ -4,6 +4,9 @@ import { join } from 'node:path';
 /** An unprivileged user that owns nothing: `nobody` on every Linux. */
 const NOBODY = 65534;
 
+/** The kernel's limit on writable memory counts what is reserved and never used, so it is above the limit on resident memory. */
+const DATA_SLACK = 256 * 1024 * 1024;
+
 /** How a child is started: what stands before `node`, and what is missing in it, in words for an operator. */
 export interface StartLine {
   readonly name: string;
@@ -27,10 +30,12 @@ const MAY_GAIN = 'may gain privileges: needs setpriv (--no-new-privs)';
  * Start lines from the hardest to none. The first that works on this machine is taken. A child dies with the server in
  * all of them that have setpriv: the death signal is set before `unshare`, and kept over the change of user.
  */
-export const startLines = (isRoot: boolean): readonly StartLine[] => {
+export const startLines = (isRoot: boolean, maxBytes: number): readonly StartLine[] => {
   const [unshare, prlimit, setpriv] = ['unshare', 'prlimit', 'setpriv'].map(tool);
   const lines: StartLine[] = [];
-  const limits = prlimit ? [prlimit, '--nofile=64', '--core=0', '--fsize=65536'] : [];
+  const limits = prlimit
+    ? [prlimit, '--nofile=64', '--core=0', '--fsize=65536', `--data=${maxBytes + DATA_SLACK}`]
+    : [];
   if (setpriv && prlimit) {
     const dying = [setpriv, '--pdeathsig', 'KILL'];
     const bare = [setpriv, '--no-new-privs', '--pdeathsig', 'keep'];
@@ -41,7 +46,10 @@ export const startLines = (isRoot: boolean): readonly StartLine[] => {
       const apart = [...dying, unshare, ...spaces, ...limits];
       lines.push({ name: 'namespaces, nobody', before: [...apart, ...asNobody], becomes: null, missing: [] });
       // Where nobody may not read the program's folder, the child becomes nobody once it has loaded itself.
-      lines.push({ name: 'namespaces, becomes nobody', before: [...apart, ...bare], becomes: NOBODY, missing: [] });
+      // Changing user clears the death signal, so a shell stays behind as the first process of the namespace: when it
+      // dies with the server, the kernel ends everything in there.
+      const first = [...dying, unshare, ...spaces, '/bin/sh', '-c', '"$@"; exit $?', 'sh', ...limits, ...bare];
+      lines.push({ name: 'namespaces, becomes nobody', before: first, becomes: NOBODY, missing: [] });
     }
     if (unshare) {
       const apart = [...dying, unshare, '--user', '--map-current-user', ...spaces, ...limits, ...dropped];

@@ -34,17 +34,18 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
   }
   const program = await childProgram();
   const isolateMiB = options.isolateMiB ?? 128;
+  const maxBytes = (256 + 2 * isolateMiB) * MIB;
   const settingsFor = (startLine: StartLine, mayRenice: boolean): ChildSettings => ({
     program: program.path,
     isolatedVm: program.isolatedVm,
     startLine,
     jit: options.jit ?? false,
     isolateMiB,
-    maxBytes: (256 + 2 * isolateMiB) * MIB,
+    maxBytes,
     mayRenice,
   });
   const faults: string[] = [];
-  for (const line of startLines(process.getuid?.() === 0)) {
+  for (const line of startLines(process.getuid?.() === 0, maxBytes)) {
     if (options.require === true && line.missing.length > 0) break;
     const child = new SandboxChild(settingsFor(line, false));
     try {
@@ -161,11 +162,19 @@ class AccountSandbox implements Sandbox {
       use(home);
       return;
     }
-    if (this.#homes.size + this.#retiring.size >= this.#most && !this.#makeRoom()) {
-      this.#line.push({ key, use });
-      return;
+    this.#line.push({ key, use });
+    this.#serve();
+  }
+
+  /** Gives children to those who wait for one, in the order of their coming. */
+  #serve(): void {
+    for (let first = this.#line[0]; first !== undefined; first = this.#line[0]) {
+      const home = this.#homes.get(first.key);
+      const isThere = home !== undefined && !home.child.hasEnded;
+      if (!isThere && this.#homes.size + this.#retiring.size >= this.#most && !this.#makeRoom()) return;
+      this.#line.shift();
+      first.use(isThere ? home : this.#settle(first.key));
     }
-    use(this.#settle(key));
   }
 
   #settle(key: string): AccountChild {
@@ -186,6 +195,7 @@ class AccountSandbox implements Sandbox {
 
   /** Ends the least recently used idle child. Where none is idle, lets one finish what it has and then go. */
   #makeRoom(): boolean {
+    if (this.#retiring.size > 0) return false;
     const byAge = [...this.#homes].sort(([, a], [, b]) => a.lastUsed - b.lastUsed);
     const idle = byAge.find(([, home]) => home.isIdle);
     const [key, home] = idle ?? byAge[0] ?? [];
@@ -202,6 +212,7 @@ class AccountSandbox implements Sandbox {
 
   #idle(home: AccountChild): void {
     if (home.isRetiring) home.child.kill('asked');
+    else this.#serve();
   }
 
   #lost(key: string, home: AccountChild, left: Leftovers): void {
@@ -218,11 +229,7 @@ class AccountSandbox implements Sandbox {
       if (load.dispatches > 3) load.settle(gone);
       else this.#withHome(account(load.realm), (next) => next.load(load));
     }
-    while (this.#line.length > 0 && this.#homes.size + this.#retiring.size < this.#most) {
-      const waiting = this.#line.shift();
-      if (waiting === undefined) break;
-      waiting.use(this.#homes.get(waiting.key) ?? this.#settle(waiting.key));
-    }
+    this.#serve();
   }
 
   #startSpare(): void {

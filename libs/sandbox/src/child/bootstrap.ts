@@ -253,7 +253,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
   const now = Date.now;
   const failure = (message, code) => {
     const error = new Error_(message);
-    if (code !== null && code !== undefined) defineProperty(error, 'code', { value: code, writable: true, enumerable: true, configurable: true });
+    if (code !== null && code !== undefined) defineProperty(error, 'code', { __proto__: null, value: code, writable: true, enumerable: true, configurable: true });
     return error;
   };
   const refused = (message, code) => new Promise_((_, reject) => reject(failure(message, code)));

@@ -150,7 +150,7 @@ export class ChainWalker {
     } finally {
       home.dispose();
       this.#busyMs += monotonicMs() - since;
-      this.#marker.leave();
+      this.#marker.leave('lazily');
     }
   }
 
@@ -227,7 +227,7 @@ export class ChainWalker {
       this.#step(chain, handler);
       if (monotonicMs() - since > YIELD_MS) break;
     }
-    this.#marker.leave();
+    this.#marker.leave(chain.run === null ? 'lazily' : 'at once');
     this.#tell(chain);
     if (!chain.isOver && chain.run === null) this.#walkLater(chain);
   }

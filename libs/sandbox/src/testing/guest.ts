@@ -26,13 +26,14 @@ export const testGuest = String.raw`(function (kit, setup) {
       for (let i = 0; i < all.length; i++) {
         const keys = kit.Object.keys(all[i]);
         for (let k = 0; k < keys.length; k++)
-          kit.Object.defineProperty(context, keys[k], { value: all[i][keys[k]], writable: true, enumerable: true, configurable: true });
+          kit.Object.defineProperty(context, keys[k], { __proto__: null, value: all[i][keys[k]], writable: true, enumerable: true, configurable: true });
       }
       run.note('["began"]');
       current = run;
       const tools = {
         ask: (...args) => run.call('ask', args),
         slow: (...args) => run.call('slow', args),
+        fail: (...args) => run.call('fail', args),
         log: (...args) => run.emit('log', args),
         isOpen: () => run.open,
       };
