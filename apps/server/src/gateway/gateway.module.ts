@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { nobodyServes } from '#firing';
-import { AccountsModule } from '../control/accounts/accounts.module.js';
-import { PluginsModule } from '../control/plugins/plugins.module.js';
+import { ActivePluginsModule } from '../control/plugins/plugins.module.js';
 import { Answers } from './answers.js';
 import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
@@ -10,13 +9,8 @@ import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
 
 /** Fires hooks: the command, its routes, and what a chain's host calls reach. */
 @Module({
-  imports: [PluginsModule, AccountsModule],
+  imports: [ActivePluginsModule],
   controllers: [FiringController, ReportEffectRoute],
-  providers: [
-    Answers,
-    FireHookHandler,
-    ReportEffectHandler,
-    { provide: HOST_CALLS, useValue: nobodyServes },
-  ],
+  providers: [Answers, FireHookHandler, ReportEffectHandler, { provide: HOST_CALLS, useValue: nobodyServes }],
 })
 export class GatewayModule {}
