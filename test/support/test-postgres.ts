@@ -253,7 +253,7 @@ const serverUser = (): { readonly uid: number; readonly gid: number } | null => 
 const run = (program: 'initdb' | 'pg_ctl', args: readonly string[], cwd: string): void => {
   const user = serverUser();
   const binary = join(binaries(), 'bin', program);
-  const env = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C.UTF-8', TZ: 'UTC' };
+  const env = { PATH: process.env.PATH ?? '', LC_ALL: 'C.UTF-8', TZ: 'UTC' };
   const ended = spawnSync(binary, args, { cwd, env, encoding: 'utf8', ...(user ?? {}) });
   if (ended.error !== undefined) throw ended.error;
   if (ended.status !== 0) throw new Error(`${program} failed: ${ended.stdout}${ended.stderr}`);

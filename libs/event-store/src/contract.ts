@@ -33,7 +33,7 @@ const claimed = (claim: Claim): Claimed => {
   return claim;
 };
 
-const numbers = (events: readonly StoredEvent[]): readonly (Json | undefined)[] => events.map((e) => e.event.data['n']);
+const numbers = (events: readonly StoredEvent[]): readonly (Json | undefined)[] => events.map((e) => e.event.data.n);
 
 /** The rules that every event store keeps. Each test works in an account of its own. */
 export const eventStoreContract = (name: string, openSubject: OpenSubject): void => {
@@ -106,9 +106,7 @@ export const eventStoreContract = (name: string, openSubject: OpenSubject): void
         await Promise.all(Array.from({ length: 30 }, (_, n) => put(of, 's', event(n), event(n))));
         const events = await store.readStream(of, 's');
         expect(events.map((e) => e.event.streamVersion)).toEqual(Array.from({ length: 60 }, (_, n) => n + 1));
-        expect(events.filter((e, at) => at % 2 === 1 && e.event.data['n'] !== events[at - 1]?.event.data['n'])).toEqual(
-          [],
-        );
+        expect(events.filter((e, at) => at % 2 === 1 && e.event.data.n !== events[at - 1]?.event.data.n)).toEqual([]);
       });
 
       it('writes all streams of an append or none', async () => {
@@ -120,7 +118,7 @@ export const eventStoreContract = (name: string, openSubject: OpenSubject): void
         ];
         expect(await store.append({ account: of, writes })).toEqual({ kind: 'conflict', stream: 'b', version: 1 });
         expect(await store.readStream(of, 'a')).toEqual([]);
-        const mended = [writes[0]!, { ...writes[1]!, expectedVersion: 1 }];
+        const mended = writes.map((write, n) => ({ ...write, expectedVersion: n }));
         const { first, last } = appended(await store.append({ account: of, writes: mended }));
         expect([first, last]).toEqual([1n, 2n]);
       });

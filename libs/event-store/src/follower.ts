@@ -123,7 +123,7 @@ export const startFollower = (options: FollowerOptions): Follower => {
   const run = async (): Promise<void> => {
     while (running) {
       await advance();
-      if (failures === 0 && running) await tail.beyond(position ?? -2n);
+      if (failures === 0) await tail.beyond(position ?? -2n);
       noteLag();
     }
     for (const waiter of waiters) waiter.reject(new Error(`follower ${name} was stopped`));

@@ -37,7 +37,7 @@ export const joinTail = (store: EventStore): LogTail => {
 class SharedTail {
   private seen = -1n;
   private members = 0;
-  private appended = false;
+  private appends = 0;
   private sleep = new AbortController();
   private readonly waiting = new Set<() => void>();
   private readonly stopListening: () => void;
@@ -50,7 +50,7 @@ class SharedTail {
     private readonly ended: () => void,
   ) {
     this.stopListening = store.onAppended(() => {
-      this.appended = true;
+      this.appends += 1;
       this.sleep.abort();
     });
   }
@@ -82,16 +82,20 @@ class SharedTail {
 
   private async poll(): Promise<void> {
     let first = true;
-    while (this.members > 0) {
-      this.appended = false;
+    while (this.isFollowed()) {
+      const before = this.appends;
       const read = await this.look(first).then(
         () => true,
         () => false,
       );
       if (read) first = false;
       await delay(read ? spacingMs : retryMs, undefined, { ref: false });
-      if (read && !this.appended && this.members > 0) await this.untilAppended();
+      if (read && this.appends === before && this.isFollowed()) await this.untilAppended();
     }
+  }
+
+  private isFollowed(): boolean {
+    return this.members > 0;
   }
 
   private async untilAppended(): Promise<void> {

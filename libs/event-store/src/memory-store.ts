@@ -51,7 +51,7 @@ export const memoryEventStore = (options: MemoryStoreOptions = {}): EventStore =
 
   const holds = (account: string, { key, token }: CompletedCommand): boolean => {
     const row = commands.get(commandAt(account, key));
-    return row !== undefined && row.token === token && row.done === null;
+    return row?.token === token && row.done === null;
   };
 
   const write = (draft: StreamDraft): StoredEvent[] =>
@@ -100,7 +100,7 @@ export const memoryEventStore = (options: MemoryStoreOptions = {}): EventStore =
 
   const ownClaim = (account: string, key: string, token: string): CommandRow | null => {
     const row = commands.get(commandAt(account, key));
-    return row !== undefined && row.token === token && row.done === null ? row : null;
+    return row?.token === token && row.done === null ? row : null;
   };
 
   const whenOpen = async <T>(work: () => T): Promise<T> => {

@@ -201,7 +201,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     let items: readonly BatchItem[] = [];
     const call = async (): Promise<readonly unknown[]> => {
       items = batch.map((pending) => (pending.item = refresh(pending)));
-      return (await client.query(appendCall(items, options.patienceMs * 0.8))).rows;
+      return (await client.query<object>(appendCall(items, options.patienceMs * 0.8))).rows;
     };
     try {
       const rows = await (batch.some((pending) => pending.outrun) ? knowingVersions(client, batch, call) : call());

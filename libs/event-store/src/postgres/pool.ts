@@ -62,14 +62,12 @@ export const createPool = (options: PoolOptions): pg.Pool => {
  * time, or cannot write; other errors are the driver's own.
  */
 export const sqlOver = (pool: pg.Pool): Sql => ({
-  query: (text, values) => rowsOf(pool, text, values).catch(named),
+  query: <R extends object>(text: string, values?: readonly unknown[]) => rowsOf<R>(pool, text, values).catch(named),
   transaction: (work) => inTransaction(pool, work).catch(named),
 });
 
 const named = (error: unknown): never => {
-  if (error instanceof LogUnavailable) throw error;
-  if (faultOf(error) === 'away' && isDriverError(error))
-    throw new LogUnavailable('the database is away', { cause: error });
+  if (isDatabaseAway(error)) throw new LogUnavailable(`the database is away (${codeOf(error) ?? 'unknown'})`);
   throw error;
 };
 

@@ -8,7 +8,7 @@ let open = 0;
 
 // The suite opens a second store beside the first: they share one log, as replicas do.
 eventStoreContract('Postgres', async (options) => {
-  const { url, drop } = await database;
+  const { url } = await database;
   const store = postgresEventStore({ connectionString: url, ...options });
   open += 1;
   return {
@@ -16,7 +16,7 @@ eventStoreContract('Postgres', async (options) => {
     close: async () => {
       await store.close();
       open -= 1;
-      if (open === 0) await drop();
+      if (open === 0) await (await database).drop();
     },
   };
 });
