@@ -237,6 +237,10 @@ export const rules: ReadonlyMap<string, Rule> = new Map<string, Rule>([
   ['zpool', verb('destroy a pool', 'destroy', 'labelclear')],
   ['zfs', verb('destroy a data set', 'destroy')],
   ['mdadm', verb('destroy an array', '--zero-superblock')],
+  [
+    'diskutil',
+    verb('erase a disk', 'eraseDisk', 'eraseVolume', 'zeroDisk', 'randomDisk', 'secureErase', 'partitionDisk'),
+  ],
   ['dmsetup', verb('remove every mapping', 'remove_all', 'wipe_table')],
   ['shutdown', power],
   ['reboot', power],

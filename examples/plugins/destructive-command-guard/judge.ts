@@ -1,11 +1,12 @@
 import type { Surroundings } from './commands.js';
 import { overwrites, readArguments, removers, ruleFor, rules } from './commands.js';
+import { listed, readSearch, targetsOf } from './listing.js';
 import type { Protected } from './paths.js';
 import { globMatches, lostWithTree } from './paths.js';
 import type { Piece, Pipeline, Redirect, Script, SimpleCommand, Stage, Word } from './shell.js';
 import { literal, mark, marked, readQuoted, readScript, TooDeep, unmarked, wordText } from './shell.js';
 import type { Scope } from './words.js';
-import { expand, expandWhole, printed } from './words.js';
+import { expand, expandWhole, formatted, printed } from './words.js';
 
 /** What an account allows and adds. */
 export interface Policy {
@@ -115,6 +116,9 @@ const wrappers: ReadonlyMap<
   ['watch', { values: 'nd' }],
 ]);
 
+/** Why a program is refused that comes out of the network or a decoder. */
+const unseen = 'it runs a program that nobody has looked at (save it, read it, then run it)';
+
 /** Nested programs (`sh -c` in `eval` in a function …) that no honest command needs. */
 const deepest = 24;
 
@@ -127,6 +131,8 @@ const substitutes = /[$`]/u;
 class Judge {
   private readonly functions = new Map<string, Script>();
   private readonly calling = new Set<string>();
+  /** Programs that the command itself writes: what it wrote, or null for what nobody has looked at. */
+  private readonly written = new Map<string, string | null>();
   private depth = 0;
   private steps = 0;
 
@@ -173,7 +179,7 @@ class Judge {
         }
         return (
           this.redirects(stage.redirects, scope) ??
-          this.script(stage.script, scope, feedOf(stage.redirects, scope) ?? feed)
+          this.script(stage.script, scope, this.input(stage.redirects, scope) ?? feed)
         );
       }
       case 'function': {
@@ -191,7 +197,42 @@ class Judge {
     }
     for (const { name, value } of assignments) scope.variables.set(name, expandWhole(value, scope));
     const fields = words.flatMap((word) => expand(word, scope).map((text) => ({ text, word })));
-    return this.redirects(redirects, scope) ?? this.run(fields, scope, feedOf(redirects, scope) ?? feed);
+    const input = this.input(redirects, scope) ?? feed;
+    this.noteWritten(command, fields, scope, input);
+    return this.redirects(redirects, scope) ?? this.run(fields, scope, input);
+  }
+
+  /** `echo … > file`, `cat > file <<EOF`, `… | tee file`, `curl -o file`: what a later `sh file` would run. */
+  private noteWritten(command: SimpleCommand, fields: readonly Field[], scope: Scope, feed: Feed): void {
+    const [name = '', ...args] = fields.map(({ text }) => text);
+    const program = programOf(name);
+    const targets = command.redirects
+      .filter(({ operator }) => operator.startsWith('>'))
+      .map(({ target }) => expandWhole(target, scope));
+    if (program === 'tee') targets.push(...args.filter((arg) => !arg.startsWith('-')));
+    const fetches = this.conceals([{ stages: [command], background: false }]);
+    if (fetches) targets.push(...fetchedFiles(program, args));
+    if (targets.length === 0) return;
+    const fed = feed?.kind === 'stages' ? textOf(feed.stages, scope) : (feed?.text ?? null);
+    const text = fetches ? null : (printed(command, scope) ?? fed);
+    if (text === null && !fetches) return;
+    for (const target of targets) this.written.set(fileOf(target), text);
+  }
+
+  /** Where a command reads from, if it says so itself. */
+  private input(redirects: readonly Redirect[], scope: Scope): Feed {
+    const fed = feedOf(redirects, scope);
+    const file = redirects.find(({ operator }) => operator === '<');
+    if (fed !== null || file === undefined) return fed;
+    const text = this.written.get(fileOf(expandWhole(file.target, scope)));
+    return text === undefined ? null : { kind: 'text', text: text ?? 'curl -s unseen | sh' };
+  }
+
+  /** A file that is run: null when this command did not write it. */
+  private file(path: string, scope: Scope): string | null {
+    const text = this.written.get(fileOf(path));
+    if (text === undefined) return null;
+    return text === null ? unseen : this.text(text, { ...scope }, null);
   }
 
   /** What runs inside a word. */
@@ -248,6 +289,7 @@ class Judge {
     const name = programOf(head.text);
     const args = rest.map(({ text }) => text);
     return (
+      (head.text.includes('/') ? this.file(head.text, scope) : null) ??
       this.refusedByAccount(name, args) ??
       this.builtin(name, rest, scope, feed) ??
       this.wrapped(name, rest, scope, feed) ??
@@ -313,6 +355,12 @@ class Judge {
         for (const arg of args) if (isAssignment(arg)) assign(arg, scope);
         return null;
       case 'read':
+        readInto(
+          words.filter((word) => !word.startsWith('-')),
+          feed,
+          scope,
+        );
+        return null;
       case 'unset':
         for (const word of words) scope.variables.delete(word);
         return null;
@@ -321,15 +369,23 @@ class Judge {
       case 'trap':
         return words[0] === undefined ? null : this.text(words[0], { ...scope }, null);
       case 'eval':
-        return this.unseen(rest) ?? this.text(words.join(' '), scope, feed);
+        return this.handedOver(rest) ?? this.text(words.join(' '), scope, feed);
       case 'source':
       case '.':
-        return (
-          this.unseen(rest) ?? (words[0] === '/dev/stdin' || words[0] === '/dev/fd/0' ? this.fed(scope, feed) : null)
-        );
+        return this.sourced(rest, scope, feed);
+      case 'printf':
+        if (words[0] === '-v' && words[1] !== undefined) scope.variables.set(words[1], formatted(words.slice(2)));
+        return null;
       default:
         return null;
     }
+  }
+
+  private sourced(rest: readonly Field[], scope: Scope, feed: Feed): string | null {
+    const [file] = rest;
+    if (file === undefined) return null;
+    if (/^\/dev\/(?:stdin|fd\/0)$/u.test(file.text)) return this.fed(scope, feed);
+    return this.handedOver(rest) ?? this.piped(file.word, scope) ?? this.file(file.text, scope);
   }
 
   // ---- programs that run other programs
@@ -343,7 +399,8 @@ class Judge {
       case 'runuser':
       case 'flock': {
         const code = optionValue(rest, 'c', 'command');
-        if (code !== null) return this.unseen([code]) ?? this.text(unmarked(code.text), { ...scope }, null);
+        if (code !== null) return this.handedOver([code]) ?? this.text(unmarked(code.text), { ...scope }, null);
+        if (name === 'su') return this.fed(scope, feed);
         break;
       }
       case 'find':
@@ -353,13 +410,13 @@ class Judge {
       case 'parallel':
         return this.xargs(rest, scope, feed);
       case 'ssh':
-        return this.afterOptions(rest, 'BbcDEeFIiJLlmOopQRSWw', 1, (fields) => this.joined(fields));
+        return this.afterOptions(rest, 'BbcDEeFIiJLlmOopQRSWw', 1, (fields) => this.joined(fields, feed));
       case 'docker':
       case 'podman':
       case 'kubectl':
       case 'nerdctl':
       case 'lxc':
-        return this.inContainer(rest, scope);
+        return this.inContainer(rest, scope, feed);
       case 'at':
       case 'batch':
         return this.fed(scope, feed);
@@ -380,12 +437,13 @@ class Judge {
       const text = optionValue(rest, 'S', 'split-string');
       if (text !== null) return this.text(unmarked(text.text), { ...scope }, feed);
     }
-    if (name === 'watch') return this.afterOptions(rest, wrapper.values, 0, (fields) => this.joined(fields));
+    if (name === 'watch') return this.afterOptions(rest, wrapper.values, 0, (fields) => this.joined(fields, feed));
     return this.afterOptions(
       rest,
       wrapper.values,
       wrapper.operands ?? 0,
-      (fields) => this.run(fields, scope, feed),
+      // `sudo -s`, `chroot dir`, `unshare`: with nothing to run they start a shell.
+      (fields) => (fields.length === 0 ? this.fed(scope, feed) : this.run(fields, scope, feed)),
       wrapper.words,
     );
   }
@@ -413,26 +471,28 @@ class Judge {
     return this.nested(() => next(rest.slice(at + operands)));
   }
 
-  private joined(fields: readonly Field[]): string | null {
+  /** Words that another shell puts together and reads again; without any, it reads its input. */
+  private joined(fields: readonly Field[], feed: Feed): string | null {
+    const elsewhere: Scope = { variables: new Map(), cwd: null, strict: false };
     const text = fields.map((field) => unmarked(field.text)).join(' ');
-    return this.text(text, { variables: new Map(), cwd: null, strict: false }, null);
+    return text === '' ? this.fed(elsewhere, feed) : this.text(text, elsewhere, feed);
   }
 
-  private inContainer(rest: readonly Field[], scope: Scope): string | null {
+  private inContainer(rest: readonly Field[], scope: Scope, feed: Feed): string | null {
     const at = rest.findIndex(({ text }) => text === 'exec');
     if (at < 0) return null;
     return this.afterOptions(
       rest.slice(at + 1),
       'uewnc',
       1,
-      (fields) => this.run(fields[0]?.text === '--' ? fields.slice(1) : fields, { ...scope, cwd: null }, null),
+      (fields) => this.run(fields[0]?.text === '--' ? fields.slice(1) : fields, { ...scope, cwd: null }, feed),
       ['user', 'env', 'workdir', 'namespace', 'container'],
     );
   }
 
   private shell(rest: readonly Field[], scope: Scope, feed: Feed): string | null {
-    const unseen = this.unseen(rest);
-    if (unseen !== null) return unseen;
+    const handed = this.handedOver(rest);
+    if (handed !== null) return handed;
     const at = rest.findIndex(({ text }) => /^-[a-zA-Z]*c[a-zA-Z]*$/u.test(text));
     if (at >= 0) {
       const operands = rest.slice(at + 1).filter(({ text }, index) => index > 0 || !/^[-+]/u.test(text));
@@ -446,7 +506,14 @@ class Judge {
       return this.text(unmarked(code.text), inner, feed);
     }
     const file = rest.find(({ text }) => !/^[-+]/u.test(text) && text !== '/dev/stdin');
-    return file === undefined || rest.some(({ text }) => text === '-s') ? this.fed(scope, feed) : null;
+    if (file === undefined || rest.some(({ text }) => text === '-s')) return this.fed(scope, feed);
+    return this.piped(file.word, scope) ?? this.file(file.text, scope);
+  }
+
+  /** `sh <(…)`: code that another command prints. */
+  private piped(word: Word, scope: Scope): string | null {
+    const pipe = word.find((piece) => piece.kind === 'pipe');
+    return pipe === undefined ? null : this.fed(scope, stagesOf(pipe.script));
   }
 
   /** Code that arrives on standard input. */
@@ -454,17 +521,24 @@ class Judge {
     if (feed === null) return null;
     if (feed.kind === 'text') return this.text(feed.text, { ...scope }, null);
     if (feed.stages.some((stage) => this.conceals([{ stages: [stage], background: false }]))) {
-      return 'it runs a program that nobody has looked at (save it, read it, then run it)';
+      return unseen;
     }
     const text = textOf(feed.stages, scope);
-    return text === null ? null : this.text(text, { ...scope }, null);
+    return (text === null ? null : this.text(text, { ...scope }, null)) ?? this.shown(feed.stages, scope);
+  }
+
+  /** `cat file | sh`, of a file that the command wrote. */
+  private shown(stages: readonly Stage[], scope: Scope): string | null {
+    return firstOf(stages, (stage) => {
+      if (stage.kind !== 'command') return null;
+      const [name = '', ...args] = stage.words.flatMap((word) => expand(word, scope));
+      return programOf(name) === 'cat' ? firstOf(args, (arg) => this.file(arg, scope)) : null;
+    });
   }
 
   /** A program that comes out of the network or a decoder, handed over as an argument: `sh -c "$(curl …)"`. */
-  private unseen(fields: readonly Field[]): string | null {
-    return fields.some(({ word }) => this.hides(word))
-      ? 'it runs a program that nobody has looked at (save it, read it, then run it)'
-      : null;
+  private handedOver(fields: readonly Field[]): string | null {
+    return fields.some(({ word }) => this.hides(word)) ? unseen : null;
   }
 
   private hides(word: Word): boolean {
@@ -485,14 +559,9 @@ class Judge {
   // ---- find, xargs
 
   private find(rest: readonly Field[], scope: Scope): string | null {
-    const args = rest.map(({ text }) => text);
-    const options = args.findIndex((arg) => !/^-(?:[HLPX]|O\d)$/u.test(arg));
-    const from = Math.max(options, 0);
-    const end = args.findIndex((arg, index) => index >= from && /^(?:-.|[(!]$)/u.test(unmarked(arg)));
-    const paths = args.slice(from, end < 0 ? undefined : end);
-    const starts = paths.length === 0 ? ['.'] : paths;
-    const tests = args.slice(end < 0 ? args.length : end);
-    const targets = targetsOf(starts, tests);
+    const search = readSearch(rest.map(({ text }) => text));
+    const { tests } = search;
+    const targets = targetsOf(search);
     for (const [at, test] of tests.entries()) {
       if (test === '-delete') {
         const said = this.removal(targets, scope);
@@ -542,8 +611,8 @@ class Judge {
       'aEILnPsdj',
       0,
       (fields) => {
-        const unseen = shells.has(programOf(fields[0]?.text ?? '')) && fields.length < 3 ? this.fed(scope, feed) : null;
-        if (unseen !== null) return unseen;
+        const fed = shells.has(programOf(fields[0]?.text ?? '')) && fields.length < 3 ? this.fed(scope, feed) : null;
+        if (fed !== null) return fed;
         const command = fields.map(({ text }) => text);
         const places = hole === null ? [...command, '{}'] : command;
         return this.forEach(places, hole ?? '{}', items, scope);
@@ -556,13 +625,13 @@ class Judge {
 
   /** Code of another language: its strings, as far as they are commands or paths that it would remove. */
   private interpreter(rest: readonly Field[], scope: Scope, feed: Feed): string | null {
-    const unseen = this.unseen(rest);
-    if (unseen !== null) return unseen;
+    const handed = this.handedOver(rest);
+    if (handed !== null) return handed;
     const codes = rest.filter(({ text }) => text.length > 3).map(({ text }) => unmarked(text));
     if (feed?.kind === 'text') codes.push(feed.text);
     if (feed?.kind === 'stages' && rest.every(({ text }) => text.startsWith('-'))) {
       if (feed.stages.some((stage) => this.conceals([{ stages: [stage], background: false }]))) {
-        return 'it runs a program that nobody has looked at (save it, read it, then run it)';
+        return unseen;
       }
       const text = textOf(feed.stages, scope);
       if (text !== null) codes.push(text);
@@ -573,7 +642,7 @@ class Judge {
   private code(code: string, scope: Scope): string | null {
     const strings = stringsIn(code);
     if (/rmtree|remove_tree|rm_r|rm_rf|rmSync|rmdirSync|\brm\s*\(|unlink|deltree|removeSync|delete_tree/u.test(code)) {
-      const said = this.removal(strings, scope);
+      const said = this.removal(strings.map(marked), scope);
       if (said !== null) return said;
     }
     if (/\bopen\b|write|dd\b/iu.test(code)) {
@@ -595,6 +664,31 @@ const firstOf = <T>(items: readonly T[], say: (item: T) => string | null): strin
     if (said !== null) return said;
   }
   return null;
+};
+
+/** `./a/b` and `a/b` are one file. */
+const fileOf = (path: string): string => unmarked(path).replace(/^(?:\.\/)+/u, '');
+
+/** Where a download goes: the file that was named, or the last part of the address. */
+const fetchedFiles = (program: string, args: readonly string[]): readonly string[] => {
+  const letter = program === 'wget' ? 'O' : 'o';
+  const named = args.flatMap((arg, at) => {
+    if (new RegExp(`^(?:-[a-zA-Z]*${letter}|--output(?:-document)?)$`, 'u').test(arg)) return [args[at + 1] ?? ''];
+    const value = new RegExp(`^(?:-[a-zA-Z]*${letter}|--output(?:-document)?=)(.+)$`, 'u').exec(arg)?.[1];
+    return value === undefined ? [] : [value];
+  });
+  const last = args.filter((arg) => arg.includes('/')).map((url) => unmarked(url).replace(/[?#].*$/u, ''));
+  return named.length > 0 ? named : last.map((url) => url.slice(url.lastIndexOf('/') + 1));
+};
+
+/** `read a b c`: the last name takes what is left. */
+const readInto = (names: readonly string[], feed: Feed, scope: Scope): void => {
+  const [line] = feed?.kind === 'text' ? feed.text.split('\n') : [];
+  const words = line?.split(/\s+/u).filter((word) => word !== '');
+  for (const [at, name] of names.entries()) {
+    if (words === undefined) scope.variables.delete(name);
+    else scope.variables.set(name, at === names.length - 1 ? words.slice(at).join(' ') : (words[at] ?? ''));
+  }
 };
 
 const isAssignment = (text: string): boolean => /^[A-Za-z_]\w*\+?=/u.test(text);
@@ -641,12 +735,14 @@ const optionValue = (fields: readonly Field[], letter: string, word: string): Fi
   return null;
 };
 
+const stagesOf = (script: Script): Feed => ({ kind: 'stages', stages: script.flatMap(({ stages }) => stages) });
+
 const feedOf = (redirects: readonly Redirect[], scope: Scope): Feed => {
   for (const { operator, target, document } of redirects) {
     if (document !== null) return { kind: 'text', text: document.body };
     if (operator === '<<<') return { kind: 'text', text: unmarked(expandWhole(target, scope)) };
     const pipe = operator === '<' ? target.find((piece) => piece.kind === 'pipe') : undefined;
-    if (pipe?.kind === 'pipe') return { kind: 'stages', stages: pipe.script.flatMap(({ stages }) => stages) };
+    if (pipe?.kind === 'pipe') return stagesOf(pipe.script);
   }
   return null;
 };
@@ -685,42 +781,21 @@ const multiplies = (name: string, script: Script): boolean => {
   return calls > 1 && beside;
 };
 
-/** Tests of `find` that make it touch a chosen few. */
-const narrowing =
-  /^-(?:i?name|i?path|i?wholename|i?regex|i?lname|newer.*|[acm](?:time|min)|size|user|group|[ug]id|inum|empty|perm|samefile|nouser|nogroup)$/u;
-
-/**
- * The paths that `find` hands on, as far as they matter: whole trees where no test chooses, else what a name test
- * could choose just below the start.
- */
-const targetsOf = (starts: readonly string[], tests: readonly string[]): readonly string[] => {
-  const words = tests.map(unmarked);
-  const turned = words.some((word) => ['!', '-not', '-o', '-or', ','].includes(word));
-  const choices = words.flatMap((word, at) => (narrowing.test(word) ? [{ word, value: words[at + 1] ?? '' }] : []));
-  const chooses = choices.some(
-    ({ word, value }) => !/^-i?(?:name|path|wholename|regex)$/u.test(word) || /[\p{L}\p{N}]/u.test(value),
-  );
-  if (turned || !chooses) return starts;
-  const names = choices.filter(({ word }) => /^-i?name$/u.test(word));
-  return names.flatMap(({ value }) => starts.map((start) => `${start}/${marked(value)}`));
-};
-
 /** What `xargs` reads, where that stands in the command itself. */
 const itemsOf = (feed: Feed, scope: Scope): readonly string[] => {
   if (feed === null) return [];
   if (feed.kind === 'text') return feed.text.split(/\s+/u).filter((item) => item !== '');
-  const last = feed.stages.at(-1);
-  const text = textOf(feed.stages, scope);
-  if (text !== null) return text.split(/[\s\0]+/u).filter((item) => item !== '');
-  const source = feed.stages.length === 1 ? last : undefined;
-  if (source?.kind !== 'command') return [];
-  const [name = '', ...args] = source.words.flatMap((word) => expand(word, scope));
-  const operands = args.filter((arg) => !arg.startsWith('-'));
-  if (programOf(name) === 'ls') return (operands.length === 0 ? ['.'] : operands).map((path) => `${path}/${mark.star}`);
-  if (programOf(name) !== 'find') return [];
-  const end = args.findIndex((arg) => /^(?:-.|[(!]$)/u.test(unmarked(arg)));
-  const starts = args.slice(0, end < 0 ? undefined : end);
-  return targetsOf(starts.length === 0 ? ['.'] : starts, end < 0 ? [] : args.slice(end));
+  const [first, ...others] = feed.stages;
+  if (first?.kind === 'command' && others.length === 0) {
+    const [name = '', ...args] = first.words.flatMap((word) => expand(word, scope));
+    const paths = listed(programOf(name), args);
+    if (paths !== null) return paths;
+  }
+  return (
+    textOf(feed.stages, scope)
+      ?.split(/[\s\0]+/u)
+      .filter((item) => item !== '') ?? []
+  );
 };
 
 const xargsHole = (fields: readonly Field[]): string | null => {

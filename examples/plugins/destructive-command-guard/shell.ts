@@ -245,7 +245,11 @@ class Reader {
 
   private stage(): Stage | null {
     do this.skipBlanks();
-    while ([...joints].some((joint) => this.takesWord(joint)));
+    while (
+      // `time -p` is one word more.
+      [...joints].some((joint) => this.takesWord(joint)) ||
+      this.takesWord('-p')
+    );
     if (this.text[this.at] === '(') return this.parenthesised();
     for (const [opener, closer] of closers) {
       if (!this.takesWord(opener)) continue;

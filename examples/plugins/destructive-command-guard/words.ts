@@ -1,3 +1,4 @@
+import { listed } from './listing.js';
 import type { Piece, Script, SimpleCommand, Word } from './shell.js';
 import { mark, marked, readQuoted, TooDeep, unescaped, unmarked } from './shell.js';
 
@@ -51,31 +52,51 @@ const pieceText = (piece: Piece, scope: Scope): string => {
     case 'variable':
       return variableText(piece, scope);
     case 'output':
-      return inPlace(outputOf(piece.script, scope) ?? mark.unknown, piece.quoted);
+      return inPlace(outputOf(piece.script, scope) ?? mark.unknown, piece.quoted, scope);
     case 'pipe':
       return '/dev/fd/63';
   }
 };
 
-const inPlace = (value: string, quoted: boolean): string =>
-  quoted ? value : marked(value).replace(/[ \t\n]+/gu, mark.split);
+const inPlace = (value: string, quoted: boolean, scope: Scope): string => {
+  if (quoted) return value;
+  const separators = new Set([' ', '\t', '\n', ...Array.from(scope.variables.get('IFS') ?? '')]);
+  return Array.from(marked(value), (char) => (separators.has(char) ? mark.split : char)).join('');
+};
+
+/** `${x//a/b}`, `${x:1:2}` of a known text; null for other changes. */
+const changedText = (value: string, rest: string): string | null => {
+  const swap = /^\/(\/?)([^/*?[\]]+)(?:\/([\s\S]*))?$/u.exec(rest);
+  if (swap !== null) {
+    const [, all = '', from = '', to = ''] = swap;
+    return all === '' ? value.replace(from, () => to) : value.replaceAll(from, to);
+  }
+  const cut = /^: ?(-?\d+)(?::(\d+))?$/u.exec(rest);
+  if (cut === null) return null;
+  const start = Number(cut[1]);
+  const from = start < 0 ? value.length + start : start;
+  return value.slice(from, cut[2] === undefined ? undefined : from + Number(cut[2]));
+};
 
 const variableText = (piece: Piece & { kind: 'variable' }, scope: Scope): string => {
   const { name, rest, quoted } = piece;
   if (name === 'IFS' && rest === '') return quoted ? ' ' : mark.split;
-  // `${PATH:0:1}`, `${HOME::1}`: a slash in disguise.
+  // `${PATH:0:1}`, `${HOME::1}`: a slash in disguise. `${HOME%/*}`: what lies above.
   if (/^:0?:1$/u.test(rest) && ['PATH', 'HOME', 'PWD', 'SHELL', 'OLDPWD'].includes(name)) return '/';
+  if (rest.startsWith('%') && ['HOME', 'PWD', 'OLDPWD'].includes(name)) return '/';
   const value = known(name, scope);
+  const changed = value === undefined ? null : changedText(value, rest);
+  if (changed !== null) return inPlace(changed, quoted, scope);
   const turn = /^:?([-=?+])([\s\S]*)$/u.exec(rest);
   if (turn === null) {
     if (rest !== '' || value === undefined) return scope.strict && rest === '' ? mark.something : mark.unknown;
-    return inPlace(value, quoted);
+    return inPlace(value, quoted, scope);
   }
   const [, how, words = ''] = turn;
-  if (how === '?') return value === undefined || value === '' ? mark.something : inPlace(value, quoted);
-  if (how !== '+' && value !== undefined && value !== '') return inPlace(value, quoted);
+  if (how === '?') return value === undefined || value === '' ? mark.something : inPlace(value, quoted, scope);
+  if (how !== '+' && value !== undefined && value !== '') return inPlace(value, quoted, scope);
   // Nobody knows whether it is set: the words given for the other case may be what runs.
-  return inPlace(expandWhole(readQuoted(words), scope).replace(/^~/u, mark.home), quoted);
+  return inPlace(expandWhole(readQuoted(words), scope).replace(/^~/u, mark.home), quoted, scope);
 };
 
 const known = (name: string, scope: Scope): string | undefined => {
@@ -96,7 +117,13 @@ export const outputOf = (script: Script, scope: Scope): string | null => {
   const [pipeline, ...more] = script;
   const [stage, ...others] = pipeline?.stages ?? [];
   if (stage?.kind !== 'command' || more.length > 0 || others.length > 0) return null;
-  return printed(stage, scope);
+  return printed(stage, scope) ?? listedText(stage, scope);
+};
+
+const listedText = ({ words }: SimpleCommand, scope: Scope): string | null => {
+  const [name = '', ...args] = words.flatMap((word) => expand(word, scope));
+  const paths = listed(name.slice(name.lastIndexOf('/') + 1), args);
+  return paths?.map((path) => unmarkedButUnknown(path)).join(' ') ?? null;
 };
 
 /** What `echo`, `printf`, `pwd`, `which` print; null for every other command. */
@@ -114,7 +141,11 @@ export const printed = (command: SimpleCommand, scope: Scope): string | null => 
     case 'pwd':
       return scope.cwd ?? '.';
     case 'which':
+    case 'realpath':
+    case 'readlink':
       return args.at(-1) ?? null;
+    case 'dirname':
+      return (args.at(-1) ?? '').replace(/\/*[^/]*\/*$/u, '') || '/';
     case 'command':
     case 'type':
       return /^-[vVp]$/u.test(args[0] ?? '') ? (args.at(-1) ?? null) : null;
@@ -127,7 +158,7 @@ export const printed = (command: SimpleCommand, scope: Scope): string | null => 
 const unmarkedButUnknown = (text: string): string => text.replace(/[\uE000-\uE006\uE00A]/gu, (sign) => unmarked(sign));
 
 /** `printf`: every `%…` takes the next argument; what is left over goes round again in the shell, and is added here. */
-const formatted = (args: readonly string[]): string => {
+export const formatted = (args: readonly string[]): string => {
   const [format = '', ...values] = args[0] === '--' ? args.slice(1) : args;
   let next = 0;
   const text = unescaped(format).replace(/%(?:%|[-+ #0-9.*]{0,8}[a-zA-Z])/gu, (token) => {
