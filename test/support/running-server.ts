@@ -76,7 +76,8 @@ export const startServer = async (options: StartOptions = {}): Promise<RunningSe
   const said = collect(child.stdout);
   const logged = collect(child.stderr);
   const exited = new Promise<number | null>((resolve) => child.once('exit', (code) => resolve(code)));
-  const url = await Promise.race([listening(said), exited.then((code) => failed(code, said() + logged()))]);
+  const url = await listening(said, exited);
+  if (url === null) throw new Error(`the server ended with ${String(await exited)}:\n${said()}${logged()}`);
   const operatorKey = options.env?.HOOKLEDGER_OPERATOR_KEY ?? testOperatorKey;
   const server: RunningServer = {
     url,
@@ -189,16 +190,14 @@ const collect = (stream: Readable): (() => string) => {
   return () => parts.join('');
 };
 
-const listening = async (said: () => string): Promise<string> => {
+/** Where it listens; null when it ended before. */
+const listening = async (said: () => string, exited: Promise<unknown>): Promise<string | null> => {
+  const ended = exited.then(() => 'ended' as const);
   for (;;) {
     const found = /listens on (http:\/\/\S+)/u.exec(said())?.[1];
     if (found !== undefined) return found;
-    await delay(20);
+    if ((await Promise.race([ended, delay(20)])) === 'ended') return null;
   }
-};
-
-const failed = (code: number | null, words: string): never => {
-  throw new Error(`the server ended with ${String(code)}:\n${words}`);
 };
 
 const call = async (
