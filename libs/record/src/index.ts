@@ -2,6 +2,7 @@ export type { Json, JsonObject } from './json.js';
 export type { Actor, EventFields, EventType, NewEvent, RecordedEvent, Sealed } from './event.js';
 export { eventTypes, isEventType } from './event.js';
 export { canonicalJson, digestOf, leafHash, storedBytes } from './canonical.js';
+export { parseJson } from './parse.js';
 export type { Upcaster, Upcasters } from './versions.js';
 export { readEvent, schemaVersionOf } from './versions.js';
 export type {
@@ -17,3 +18,5 @@ export type {
 export { asData, invocationStream } from './invocation-events.js';
 export type { LoadFindings, PluginChanged, PluginOrderChanged, PluginSnapshot, StoredCode } from './plugin-events.js';
 export { pluginOrderStream, pluginStream } from './plugin-events.js';
+export type { EventSchema } from './schemas/event-schemas.js';
+export { eventSchemas } from './schemas/event-schemas.js';

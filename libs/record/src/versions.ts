@@ -1,5 +1,6 @@
 import type { EventType, RecordedEvent } from './event.js';
 import type { JsonObject } from './json.js';
+import { parseJson } from './parse.js';
 
 /** Lifts `data` of one schema version to the next. Pure, total, and never changed once released. */
 export type Upcaster = (data: JsonObject) => JsonObject;
@@ -18,7 +19,7 @@ export const schemaVersionOf = (type: EventType): number => (upcasters[type]?.le
  */
 export const readEvent = (bytes: Uint8Array): RecordedEvent => {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  return lift(JSON.parse(text) as RecordedEvent, upcasters);
+  return lift(parseJson(text) as unknown as RecordedEvent, upcasters);
 };
 
 /** Applies the upcasters that an event of an older schema still needs. */

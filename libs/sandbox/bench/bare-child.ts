@@ -11,13 +11,21 @@ type Handler = (context: Record<string, unknown>, tools: object) => unknown;
 const handlers: Handler[] = [];
 const outgoing = new Outgoing();
 const socket = new Socket({ fd: 3, readable: true, writable: true });
+const waiting: (() => void)[] = [];
+let isAnswered = false;
 const host = {
   log: (level: string, text: string): Promise<void> => {
-    outgoing.push(['call', 0, 0, 0, 0, false, 'log', JSON.stringify([level, text]), null]);
-    return Promise.resolve();
+    outgoing.push(['call', 0, 0, 0, 0, isAnswered, 'log', JSON.stringify([level, text]), null]);
+    if (!isAnswered) return Promise.resolve();
+    send();
+    return new Promise((resolve) => waiting.push(resolve));
   },
 };
 Object.assign(globalThis, { host });
+
+const send = (): void => {
+  if (!outgoing.isEmpty) socket.write(outgoing.take());
+};
 
 const run = async (chain: number, input: string): Promise<void> => {
   const context = JSON.parse(input) as Record<string, unknown>;
@@ -28,11 +36,19 @@ const run = async (chain: number, input: string): Promise<void> => {
     outgoing.push(['returned', chain, index, JSON.stringify(patch)]);
   }
   outgoing.push(['end', chain]);
-  if (!outgoing.isEmpty) socket.write(outgoing.take());
+  send();
 };
 
 const obey = (message: Message): void => {
   const [word, chain, text] = message as [string, number, string];
+  if (word === 'answer') {
+    waiting.shift()?.();
+    return;
+  }
+  if (word === 'answered') {
+    isAnswered = true;
+    return;
+  }
   if (word === 'define') {
     const scope: { on: Record<string, Handler> } = { on: {} };
     new Function('on', text)(scope.on);

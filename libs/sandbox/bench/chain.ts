@@ -33,23 +33,36 @@ const WARM_UP = 1500;
 
 const subjectOfOwn: ChainSubject = {
   guest: benchGuest,
-  setup: '{}',
+  setup: '{"log":"call"}',
   args: '{}',
   handler: 'it',
   sources: benchHandlers,
   input: benchInput,
 };
 
+export interface SandboxFigures {
+  /** The fifth handler waits for a host call that the API process answers. */
+  readonly jitless: ChainFigures;
+  readonly jit: ChainFigures;
+  /** The same without waiting: one message there, one back. */
+  readonly jitlessNoCall: ChainFigures;
+  readonly jitNoCall: ChainFigures;
+}
+
 /**
  * A warm chain of five in the sandbox against the same five functions in a bare child over the same pipe, one chain at
  * a time, cores kept awake; both with and without the JIT. Rounds alternate between the two.
  */
-export const measureChains = async (
-  subject: ChainSubject = subjectOfOwn,
-): Promise<{ readonly jitless: ChainFigures; readonly jit: ChainFigures }> => {
+export const measureChains = async (subject: ChainSubject = subjectOfOwn): Promise<SandboxFigures> => {
+  const silent = { ...subject, setup: subject.setup.replace('"call"', '"emit"') };
   const spinners = [startSpinner(), startSpinner()];
   try {
-    return { jitless: await measure(subject, false), jit: await measure(subject, true) };
+    return {
+      jitless: await measure(subject, false),
+      jit: await measure(subject, true),
+      jitlessNoCall: await measure(silent, false),
+      jitNoCall: await measure(silent, true),
+    };
   } finally {
     for (const spinner of spinners) spinner.kill('SIGKILL');
   }
@@ -57,7 +70,7 @@ export const measureChains = async (
 
 const measure = async (subject: ChainSubject, jit: boolean): Promise<ChainFigures> => {
   const sandbox = await startSandbox({ jit });
-  const bare = startBare(jit);
+  const bare = startBare(subject, jit);
   try {
     const sandboxed = sandboxedChain(sandbox, subject);
     await repeat(WARM_UP, bare.chain);
@@ -113,7 +126,10 @@ const sandboxedChain = (sandbox: Sandbox, subject: ChainSubject): (() => Promise
   };
 };
 
-const startBare = (jit: boolean): { readonly process: ChildProcess; readonly chain: () => Promise<void> } => {
+const startBare = (
+  subject: ChainSubject,
+  jit: boolean,
+): { readonly process: ChildProcess; readonly chain: () => Promise<void> } => {
   const program = fileURLToPath(new URL('./bare-child.js', import.meta.url));
   const flags = jit ? ['--no-node-snapshot'] : ['--no-node-snapshot', '--jitless'];
   const child = spawn(process.execPath, [...flags, program], {
@@ -125,15 +141,19 @@ const startBare = (jit: boolean): { readonly process: ChildProcess; readonly cha
   let settle: () => void = () => undefined;
   const incoming = new Incoming((message) => {
     if (message[0] === 'end') settle();
+    if (message[0] !== 'call' || message[5] !== true) return;
+    outgoing.push(['answer', 0, 0, 0, 0, true, 'null', null]);
+    pipe.write(outgoing.take());
   });
   pipe.on('data', (chunk: Buffer) => incoming.push(chunk));
-  for (const code of benchHandlers) outgoing.push(['define', 0, code]);
+  for (const code of subject.sources) outgoing.push(['define', 0, code]);
+  if (subject.setup.includes('"call"')) outgoing.push(['answered', 0, '']);
   pipe.write(outgoing.take());
   let chains = 0;
   const chain = (): Promise<void> =>
     new Promise((resolve) => {
       settle = resolve;
-      outgoing.push(['run', ++chains, benchInput]);
+      outgoing.push(['run', ++chains, subject.input]);
       pipe.write(outgoing.take());
     });
   return { process: child, chain };

@@ -1,4 +1,7 @@
-/** Five handlers of the kinds that plugins are made of: veto, rewrite, redaction, a look, and one that logs. */
+/**
+ * Five handlers of the kinds that plugins are made of: veto, rewrite, redaction, a look, and one that waits for
+ * `host.log`. Setup `{"log":"call"}` has the API process answer it, a full round trip; `{"log":"emit"}` does not wait.
+ */
 export const benchHandlers: readonly string[] = [
   `const bad = [/\\brm\\s+-[a-z]*r[a-z]*f/i, /\\bmkfs\\b/, /\\bdd\\s+if=/, />\\s*\\/dev\\/sd/];
 on.it = async (context) => {
@@ -41,6 +44,7 @@ export const benchGuest = String.raw`(function (kit, setup) {
   let current;
   root.host = kit.Object.freeze({
     log: (...args) => {
+      if (setup.log === 'call') return current.call('log', args);
       current.emit('log', args);
       return kit.resolve(undefined);
     },

@@ -219,7 +219,7 @@ describe('the start line', () => {
     }
   });
 
-  it.each(startLines(isRoot, 512 * 1024 * 1024).map((line) => [line.name, line] as const))(
+  it.each(startLines(isRoot, 512 * 1024 * 1024, false).map((line) => [line.name, line] as const))(
     'is one of several, and says what it lacks: %s',
     (_, line) => {
       const isFull = line.before.some((part) => part === '--net' || part === '--user');

@@ -30,12 +30,12 @@ const MAY_GAIN = 'may gain privileges: needs setpriv (--no-new-privs)';
  * Start lines from the hardest to none. The first that works on this machine is taken. A child dies with the server in
  * all of them that have setpriv: the death signal is set before `unshare`, and kept over the change of user.
  */
-export const startLines = (isRoot: boolean, maxBytes: number): readonly StartLine[] => {
+export const startLines = (isRoot: boolean, maxBytes: number, jit: boolean): readonly StartLine[] => {
   const [unshare, prlimit, setpriv] = ['unshare', 'prlimit', 'setpriv'].map(tool);
   const lines: StartLine[] = [];
-  const limits = prlimit
-    ? [prlimit, '--nofile=64', '--core=0', '--fsize=65536', `--data=${maxBytes + DATA_SLACK}`]
-    : [];
+  // The JIT reserves half a gigabyte for code in each isolate and counts it as data: there the limit would hit everybody.
+  const data = jit ? [] : [`--data=${maxBytes + DATA_SLACK}`];
+  const limits = prlimit ? [prlimit, '--nofile=64', '--core=0', '--fsize=65536', ...data] : [];
   if (setpriv && prlimit) {
     const dying = [setpriv, '--pdeathsig', 'KILL'];
     const bare = [setpriv, '--no-new-privs', '--pdeathsig', 'keep'];

@@ -45,7 +45,7 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
     mayRenice,
   });
   const faults: string[] = [];
-  for (const line of startLines(process.getuid?.() === 0, maxBytes)) {
+  for (const line of startLines(process.getuid?.() === 0, maxBytes, options.jit ?? false)) {
     if (options.require === true && line.missing.length > 0) break;
     const child = new SandboxChild(settingsFor(line, false));
     try {

@@ -1,5 +1,6 @@
 import type { BlobWrite } from '#event-store';
-import type { Json, Sealed } from '#record';
+import type { Sealed } from '#record';
+import { parseJson } from '#record';
 import type { Envelope, OpenedText, Scope, Sealing } from './sealing.js';
 import type { SealingKey } from './sealing-key.js';
 import { hmacOf } from './sealing-key.js';
@@ -43,7 +44,7 @@ export const keyedSealing = (
     openText,
     open: async (account, sealed) => {
       const opened = await openText(account, sealed);
-      return opened.kind === 'erased' ? opened : { kind: 'open', value: JSON.parse(opened.text) as Json };
+      return opened.kind === 'erased' ? opened : { kind: 'open', value: parseJson(opened.text) };
     },
     searchHash,
     sizeOf: sealedSize,

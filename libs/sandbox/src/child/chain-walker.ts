@@ -62,6 +62,8 @@ interface Chain {
   untold: (string | number)[];
 }
 
+/** Isolates kept in a process that accounts share. */
+const MAX_ISOLATES = 16;
 /** Beginnings of one handler after which it is given up: others took its isolate down each time. */
 const MAX_STARTS = 4;
 /** A load that a handler needs may take this long, whatever the handler's own time. */
@@ -538,11 +540,29 @@ export class ChainWalker {
 
   #home(account: string): AccountIsolate {
     const known = this.#isolates.get(account);
-    if (known !== undefined && !known.isSpent) return known;
+    if (known !== undefined && !known.isSpent) {
+      if (this.#isolates.size > 1) {
+        // Last in the Map is the most recently used.
+        this.#isolates.delete(account);
+        this.#isolates.set(account, known);
+      }
+      return known;
+    }
     if (known?.active === 0) known.dispose();
     const home = new AccountIsolate(this.#vm, this.#memoryMiB);
+    this.#isolates.delete(account);
     this.#isolates.set(account, home);
+    if (this.#isolates.size > MAX_ISOLATES) this.#disposeOldest();
     return home;
+  }
+
+  #disposeOldest(): void {
+    for (const [account, home] of this.#isolates) {
+      if (home.active > 0) continue;
+      this.#isolates.delete(account);
+      home.dispose();
+      return;
+    }
   }
 
   /** The realm of the handler whose turn it is; null when it could not be loaded, which has been noted. */

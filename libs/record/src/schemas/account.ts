@@ -1,0 +1,89 @@
+import {
+  anyObject,
+  count,
+  digest,
+  id,
+  list,
+  mapOf,
+  nullable,
+  object,
+  oneOf,
+  position,
+  sealed,
+  sealedOrNull,
+  text,
+  time,
+} from './parts.js';
+
+const role = oneOf('runtime', 'admin', 'approver', 'auditor', 'operator');
+const range = object({ first: position(), last: position(), events: count() });
+
+/** Streams of an account: `account`, `key/{id}`, `secret/{name}`, `reads` and others. */
+export const accountSchemas = {
+  'account.created': object({ id: id(), name: text() }),
+  'settings.changed': object({
+    version: count(),
+    before: anyObject(),
+    after: anyObject(),
+    changed: list(id(), 'Names of the settings that differ.'),
+  }),
+  'secret.set': object({ name: id(), digest: id('Tells values apart; says nothing about them.'), valueId: id() }),
+  'account.halted': object({ failureMode: oneOf('open', 'closed'), until: nullable(time()), reason: sealedOrNull }),
+  'account.resumed': object({}),
+  'key.created': object({
+    id: id(),
+    role,
+    name: text(),
+    content: oneOf('full', 'none'),
+    expiresAt: nullable(time()),
+    hash: id('Of the secret, which is stored nowhere.'),
+  }),
+  'key.revoked': object({ id: id(), role, name: text() }),
+  'audit.read': object({
+    path: text(),
+    minute: { type: 'string', description: 'Begin of the minute.' },
+    count: count(),
+    content: oneOf('full', 'none'),
+    'dataSubject?': id('HMAC of the data subject that was searched for.'),
+  }),
+  'export.created': object({
+    exportId: id(),
+    format: oneOf('jsonl', 'csv'),
+    query: sealed(),
+    range,
+    content: oneOf('full', 'none'),
+    digest: nullable(digest('Of the file.')),
+  }),
+  'replay.started': object({ replayId: id(), to: text(), source: oneOf('postgres', 'kafka'), 'filter?': anyObject() }),
+  'replay.finished': object({ replayId: id(), events: count(), 'differences?': count(), outcome: id() }),
+  'retention.set': object({ before: mapOf(nullable(count())), after: mapOf(nullable(count('Days.'))) }),
+  'retention.purged': object({ ranges: list(range), events: count(), policy: anyObject(), 'holds?': list(id()) }),
+  'hold.placed': object({ holdId: id(), scope: anyObject(), reason: sealedOrNull }),
+  'hold.released': object({ holdId: id(), reason: sealedOrNull }),
+  'payload.erased': object({
+    scope: object({ kind: oneOf('subject', 'session', 'account'), 'id?': id('Of a subject: its HMAC.') }),
+    keys: list(id(), 'Data keys that were destroyed.'),
+    blobs: count(),
+    reason: sealedOrNull,
+  }),
+  'alarm.raised': object({ code: id(), 'detail?': sealedOrNull, 'facts?': anyObject() }),
+} as const;
+
+/** Account `system`, streams `instance/{id}` and `keys`. */
+export const instanceSchemas = {
+  'instance.started': object({
+    instance: id(),
+    version: id(),
+    roles: list(oneOf('gateway', 'control', 'worker')),
+    node: text(),
+    platform: text(),
+    'sandbox?': object({ state: oneOf('ok', 'degraded'), missing: list(text()) }),
+  }),
+  'instance.heartbeat': object({
+    instance: id(),
+    sizes: mapOf(position()),
+    'uptimeSeconds?': count(),
+  }),
+  'log_key.rotated': object({ from: nullable(id()), to: id() }),
+  'master_key.rotated': object({ from: id(), to: id(), rewrapped: count() }),
+} as const;

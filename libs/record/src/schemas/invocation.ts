@@ -1,0 +1,87 @@
+import { count, digest, flag, id, list, nullable, object, oneOf, sealed, sealedOrNull, warnings } from './parts.js';
+
+const hostSession = oneOf('granted', 'withheld', 'absent');
+const mode = oneOf('enforce', 'observe');
+const failureMode = oneOf('open', 'closed');
+const index = count('Place in the chain, from 0.');
+
+const chainEntry = object({
+  pluginId: id(),
+  version: id(),
+  revision: count(),
+  mode,
+  failureMode,
+  priority: nullable({ type: 'number' }),
+  configDigest: digest(),
+});
+
+const opened = object({
+  chain: list(chainEntry, 'The chain in force for this hook, in the order it runs.'),
+  withoutHook: count('Enabled plugins that have no handler for this hook.'),
+  context: sealed('The hook’s own arguments as they came.'),
+  hostSession,
+  'previousInvocationId?': id('The lost attempt that this one repeats.'),
+  'target?': sealed('A target that is a person’s address; the event’s `target` is then its HMAC.'),
+  'chainOf?': id('The invocation whose chain was used.'),
+  'lineage?': id('Earlier invocation that this one descends from through a model turn.'),
+  'dataSubject?': object({ hmac: digest(), sealed: sealed() }),
+  'turnPrompted?': flag('With an inferred turn: whether it has had its system prompt, this firing included.'),
+  'halted?': failureMode,
+});
+
+const ran = (more: Parameters<typeof object>[0] = {}): ReturnType<typeof object> =>
+  object({
+    index,
+    input: sealedOrNull,
+    output: sealedOrNull,
+    changed: list(id()),
+    budgetMs: count(),
+    durationUs: count('Run time, microseconds.'),
+    warnings,
+    configDigest: digest(),
+    mode,
+    'wouldHave?': id('Mode `observe`: what the verdict would have been.'),
+    'wouldHaveOutput?': sealedOrNull,
+    'logLinesDropped?': count('Lines of `host.log` over the limit of one run.'),
+    'cause?': oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded'),
+    'reason?': sealedOrNull,
+    ...more,
+  });
+
+const hostCall = {
+  callId: id(),
+  member: id(),
+  'args?': sealed(),
+};
+
+const closed = object({
+  value: sealedOrNull,
+  cancellation: nullable(object({ pluginId: nullable(id()), reason: sealedOrNull, code: nullable(id()) })),
+  hostSession,
+  metered: count('Handler runs that are metered.'),
+});
+
+/** Stream `invocation/{id}`. */
+export const invocationSchemas = {
+  'invocation.opened': opened,
+  'session.withheld': object({}),
+  'handler.started': object({ index }),
+  'host.called': object(hostCall),
+  'host.answered': object({ callId: id(), member: id(), ok: flag(), 'result?': sealed() }),
+  'host.refused': object({ ...hostCall, code: id('Why, as a code.') }),
+  'handler.passed': ran(),
+  'handler.rewrote': ran(),
+  'handler.cancelled': ran({ reason: sealedOrNull }),
+  'handler.observed': ran(),
+  'handler.claimed': ran(),
+  'handler.held': ran(),
+  'handler.skipped': ran({ cause: oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded') }),
+  'handler.not_run': object({ index, cause: oneOf('not_loaded', 'not_applicable', 'after_cancel'), warnings }),
+  'invocation.closed': closed,
+  'invocation.lost': object({ metered: count(), 'handlerIndex?': index }),
+  'effect.reported': object({
+    applied: flag(),
+    'digest?': sealed('The runtime’s digest of what it applied, as sent.'),
+    matches: nullable(flag('Whether that digest is the answer’s.')),
+  }),
+} as const;
