@@ -51,6 +51,12 @@ describe('a body', () => {
     expect(firstFault(answer).reason).toContain('line 1');
   });
 
+  it('is not read for somebody who has no key', async () => {
+    for (const key of [null, 'not-a-key']) {
+      expectProblem(await server.call('POST', '/v1/accounts', { raw: '{ not JSON', key }), 401, 'no_valid_key');
+    }
+  });
+
   it('that is empty is 400', async () => expectProblem(await post(''), 400));
 
   it('that is not UTF-8 is 400', async () =>

@@ -84,6 +84,15 @@ describe('the running program', () => {
     }
   });
 
+  it('publishes a schema for every version of every event type, and says in the log that it started', async () => {
+    const { status, body } = await server.call<unknown>('GET', '/v1/event-schemas', { key: null });
+    expect(status).toBe(200);
+    const { items } = body as { items: { type: string; version: number; schema: { $schema: string } }[] };
+    expect(items.map(({ type }) => type)).toEqual(expect.arrayContaining(['invocation.opened', 'key.created']));
+    const events = await server.call<unknown>('GET', '/v1/accounts/system/events?type=instance.started');
+    expect(events.text).toContain('"roles":["gateway","control","worker"]');
+  });
+
   it('can be browsed', async () => {
     const { status, text } = await server.call('GET', '/docs', { key: null });
     expect(status).toBe(200);

@@ -5,6 +5,7 @@ import { PlatformModule } from '#platform';
 import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
+import { EventSchemasRoute } from './control/event-schemas.js';
 import { PluginsModule } from './control/plugins/plugins.module.js';
 import { GatewayModule } from './gateway/gateway.module.js';
 import { WorkerModule } from './worker/worker.module.js';
@@ -33,6 +34,7 @@ export class AppModule {
     const modules = [...roles].flatMap((role) => modulesOf[role]);
     return {
       module: AppModule,
+      controllers: roles.has('control') ? [EventSchemasRoute] : [],
       imports: [
         PlatformModule.with(services),
         AccountsModule.with(services.directory, roles.has('control') ? 'routes' : 'views'),

@@ -5,7 +5,9 @@ import { createHttpAdapter, nestLogger, StartFailure } from '#platform';
 import { AppModule } from './app.module.js';
 import type { AppServices } from './app.module.js';
 import { ensureOperatorKey } from './control/accounts/first-start.js';
+import { recordStart } from './instance-started.js';
 import { documentApi } from './openapi.js';
+import { programVersion } from './program-version.js';
 import { startServices } from './services.js';
 
 /** The program, running and listening. */
@@ -27,6 +29,7 @@ export const startServer = async (config: ServerConfig, logger: Logger): Promise
     await listen(app, config);
     const running = app;
     const { store, directory } = started.services;
+    await recordStart(started.services, programVersion());
     return {
       url: addressOf(running),
       // The last step: a key that was made by a start that then failed would never have been shown.
@@ -47,7 +50,7 @@ export const startServer = async (config: ServerConfig, logger: Logger): Promise
 
 /** The Nest application, not yet listening. */
 export const createApp = async (services: AppServices): Promise<NestFastifyApplication> => {
-  const adapter = createHttpAdapter(services.logger, services.metrics);
+  const adapter = createHttpAdapter(services.logger, services.metrics, services.keyRing);
   const app = await NestFactory.create<NestFastifyApplication>(AppModule.with(services), adapter, {
     bodyParser: false,
     logger: nestLogger(services.logger),

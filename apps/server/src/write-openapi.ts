@@ -13,7 +13,7 @@ const main = async (path: string): Promise<void> => {
   const logger = createLogger('silent');
   const nothing: unknown = {};
   const services = { ...(nothing as AppServices), config: readConfig({}, '/'), logger, metrics: createMetrics() };
-  const adapter = createHttpAdapter(logger, services.metrics);
+  const adapter = createHttpAdapter(logger, services.metrics, services.keyRing);
   const app = await NestFactory.create(AppModule.with(services), adapter, {
     preview: true,
     logger: false,

@@ -54,6 +54,18 @@ export const Public = (): MethodDecorator & ClassDecorator => SetMetadata(public
 /** Whether a role is among the allowed ones; operators are everywhere. */
 export const roleMay = (role: Role, allowed: readonly Role[]): boolean => role === 'operator' || allowed.includes(role);
 
+/** Who sends the request, by its key. Throws 401 where there is none that is live. */
+export const identify = async (request: PlatformRequest, keys: KeyRing): Promise<Caller> => {
+  const match = /^Bearer +([\x21-\x7e]+) *$/iu.exec(headerOf(request, 'authorization') ?? '');
+  if (match?.[1] === undefined) throw unauthorized('Send a key: Authorization: Bearer KEY.');
+  const hash = hashKey(match[1]);
+  const key = await keys.keyByHash(hash);
+  if (key === null || !sameHash(key.hash, hash)) throw unauthorized('This key is not known, or was revoked.');
+  if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) throw unauthorized('This key has expired.');
+  const { id, role, account, content } = key;
+  return { keyId: id, role, account, content, onBehalfOf: readOnBehalfOf(request) };
+};
+
 /**
  * Lets a request through when its key is live, its account is the key's (operators span accounts) and exists, and its
  * role may call the route, in this order: 401, 404, 403. Another account's things are 404, as if they were not there.
@@ -69,25 +81,13 @@ export class AuthGuard implements CanActivate {
     const targets = [context.getHandler(), context.getClass()];
     const request = context.switchToHttp().getRequest<PlatformRequest>();
     if (this.reflector.getAllAndOverride<boolean | undefined>(publicMark, targets) !== true) {
-      const caller = await this.identify(request);
-      request.caller = caller;
+      const caller = (request.caller ??= await identify(request, this.keys));
       await this.checkAccount(request, caller);
       const allowed = this.reflector.getAllAndOverride<readonly Role[] | undefined>(rolesMark, targets) ?? [];
       if (!roleMay(caller.role, allowed)) throw forbidden(caller.role, allowed);
     }
     refuseUndeclaredQuery(context.getHandler(), request);
     return true;
-  }
-
-  private async identify(request: PlatformRequest): Promise<Caller> {
-    const match = /^Bearer +([\x21-\x7e]+) *$/iu.exec(headerOf(request, 'authorization') ?? '');
-    if (match?.[1] === undefined) throw unauthorized('Send a key: Authorization: Bearer KEY.');
-    const hash = hashKey(match[1]);
-    const key = await this.keys.keyByHash(hash);
-    if (key === null || !sameHash(key.hash, hash)) throw unauthorized('This key is not known, or was revoked.');
-    if (key.expiresAt !== null && Date.parse(key.expiresAt) <= Date.now()) throw unauthorized('This key has expired.');
-    const { id, role, account, content } = key;
-    return { keyId: id, role, account, content, onBehalfOf: readOnBehalfOf(request) };
   }
 
   private async checkAccount(request: PlatformRequest, caller: Caller): Promise<void> {

@@ -3,6 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyBodyParser, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
+import type { KeyRing } from './auth.js';
+import { identify } from './auth.js';
 import { maxBodyBytes, readJsonBody } from './json-body.js';
 import type { Logger } from './logger.js';
 import { requestDurations } from './metrics.js';
@@ -18,7 +20,7 @@ const maxParamLength = 200 * 12;
  * Nest's Fastify adapter as the API wants it: bodies through one strict parser, every refusal as problem+json, a log
  * line and a duration per request.
  */
-export const createHttpAdapter = (logger: Logger, metrics: Registry): FastifyAdapter => {
+export const createHttpAdapter = (logger: Logger, metrics: Registry, keys: KeyRing): FastifyAdapter => {
   const adapter = new FastifyAdapter({
     bodyLimit: maxBodyBytes,
     routerOptions: { maxParamLength },
@@ -33,6 +35,7 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry): FastifyAda
   noteRoutes(fastify);
   takeJsonOnly(fastify);
   noteRequests(fastify, logger, metrics);
+  askForKeyBeforeBody(fastify, keys);
   return adapter;
 };
 
@@ -40,6 +43,14 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry): FastifyAda
 const requestIdOf = (request: IncomingMessage): string => {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && /^[\w.:-]{1,128}$/u.test(given) ? given : randomUUID();
+};
+
+/** No route takes a body without a key, so no body is read, up to 8 MiB of it, for somebody who has none. */
+const askForKeyBeforeBody = (fastify: FastifyInstance, keys: KeyRing): void => {
+  fastify.addHook('onRequest', async (request: PlatformRequest) => {
+    const { 'content-length': length = '0', 'transfer-encoding': chunked } = request.headers;
+    if (length !== '0' || chunked !== undefined) request.caller = await identify(request, keys);
+  });
 };
 
 const jsonType = /^application\/(?:json|[\w.-]+\+json)(?:\s*;|\s*$)/iu;

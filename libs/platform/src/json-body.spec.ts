@@ -35,6 +35,16 @@ describe('a JSON body', () => {
     });
   });
 
+  it('keeps the keys that stand in it after other bodies had keys that look alike', () => {
+    const awkward = ['\\', '"', '\0', '\n', '\ud800', '\\\\', '\\n'];
+    for (const first of awkward) {
+      for (const second of awkward) {
+        read(JSON.stringify({ b: { [first]: 1 } }));
+        expect(read(JSON.stringify({ b: { [second]: 2 } }))).toEqual({ b: { [second]: 2 } });
+      }
+    }
+  });
+
   it('keeps __proto__ and constructor as plain own keys', () => {
     const value = read('{"__proto__":{"admin":true},"constructor":{"prototype":{"admin":true}}}') as object;
     expect(Object.keys(value)).toEqual(['__proto__', 'constructor']);

@@ -2,6 +2,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { EventStore, Sql, StoredEvent } from '#event-store';
 import type { KeyRecord, KeyRing, Logger } from '#platform';
 import { derivedKey, errorFacts } from '#platform';
+import { parseJson } from '#record';
 import type { AccountCreated, AccountFacts, KeyFacts, KeyRevoked } from './directory-state.js';
 import { directoryTypes, evolveAccount, newAccount, systemAccount } from './directory-state.js';
 
@@ -162,7 +163,7 @@ export class AccountDirectory implements KeyRing {
     );
     const [row] = rows;
     if (row === undefined || !timingSafeEqual(row.mac, this.mac(row.position, row.state))) return;
-    for (const account of JSON.parse(row.state) as readonly StoredAccount[]) this.restore(account);
+    for (const account of parseJson(row.state) as unknown as readonly StoredAccount[]) this.restore(account);
     this.position = BigInt(row.position);
     this.savedAt = this.position;
   }

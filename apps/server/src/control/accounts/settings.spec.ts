@@ -42,6 +42,7 @@ describe('a change of settings', () => {
     [{ approvalGrants: 'yes' }, '/approvalGrants'],
     [{ installPolicy: { allow: 'x' } }, '/installPolicy/allow'],
     [{ circuitBreaker: 'on' }, '/circuitBreaker'],
+    [{ circuitBreaker: { failures: 0, windowSeconds: 60 } }, '/circuitBreaker/failures'],
   ])('is refused at the pointer of what does not fit: %j', (patch, pointer) => {
     expect(faultsOf(patch)).toContain(pointer);
   });

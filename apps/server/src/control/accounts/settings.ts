@@ -48,8 +48,11 @@ export interface Settings {
     readonly deny?: readonly string[];
     readonly requireDigest?: boolean;
   } | null;
-  /** No guard is ever disabled by the platform on its own; there is no other value. */
-  readonly circuitBreaker: 'off';
+  /**
+   * `off`: no guard is ever disabled by the platform on its own (MW-58a). Else a plugin whose handlers fail to decide
+   * this often within this time is disabled, and the trip is on record.
+   */
+  readonly circuitBreaker: 'off' | { readonly failures: number; readonly windowSeconds: number };
 }
 
 /** What holds until an account says otherwise. */
@@ -135,9 +138,18 @@ const properties = {
     description: 'Plugin ids that may be installed, and that may not (* stands for any text); deny wins.',
   },
   circuitBreaker: {
-    type: 'string',
-    enum: ['off'],
-    description: 'No guard is ever disabled by the platform on its own.',
+    anyOf: [
+      { type: 'string', enum: ['off'] },
+      closed(
+        {
+          failures: { type: 'integer', minimum: 1, maximum: 500 },
+          windowSeconds: { type: 'integer', minimum: 1, maximum: 86_400 },
+        },
+        ['failures', 'windowSeconds'],
+      ),
+    ],
+    description:
+      'off: no guard is ever disabled by the platform on its own. Else a plugin that fails to decide so often within this time is disabled.',
   },
 } as const;
 
