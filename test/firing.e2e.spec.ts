@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
 import { startServer, type CallAnswer, type CallOptions, type RunningServer } from './support/running-server.js';
 
 let server: RunningServer;
@@ -249,5 +250,23 @@ describe('a firing over HTTP', () => {
     });
     await call('DELETE', `${base}/halt`, {});
     expect((await fire('userMessageInbound', message('x'))).body.value).toBe('x!');
+  });
+
+  it('disables a plugin that keeps failing only in an account that asks for it', async () => {
+    await install('bad', 'globalThis.middleware.notifyDelivered = () => { throw new Error("bug"); };');
+    const wake = () => fire('notifyDelivered', { context: { sessionId: 's', notifyId: '1', message: 'wake' } });
+    const enabled = async () => (await server.call('GET', `${base}/plugins/bad`)).body as { enabled: boolean };
+    await wake();
+    await wake();
+    const settings = { circuitBreaker: { failures: 4, windowSeconds: 600 } };
+    expect((await call('PATCH', `${base}/settings`, { body: settings })).status).toBe(200);
+    await wake();
+    expect((await enabled()).enabled).toBe(true);
+    await wake();
+    for (const end = Date.now() + 30_000; (await enabled()).enabled && Date.now() < end;) await delay(100);
+    expect((await enabled()).enabled).toBe(false);
+    const history = await server.call('GET', `${base}/plugins/bad/history`);
+    expect(history.text).toContain('plugin.tripped');
+    expect((await wake()).body).toMatchObject({ value: 'wake', handlers: [] });
   });
 });

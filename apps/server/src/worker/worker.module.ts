@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
+import { CircuitBreaker } from './circuit-breaker.js';
 import { ReadModelFollowers } from './read-model-followers.js';
 
 /** What follows the log. */
-@Module({ providers: [ReadModelFollowers] })
+@Module({ providers: [ReadModelFollowers, CircuitBreaker] })
 export class WorkerModule {}
