@@ -476,7 +476,7 @@ describe('the live stream', () => {
 describe('the program', () => {
   it('says how far its read models are, and goes on where it was after a kill', async () => {
     const ready = await server.call('GET', '/health/ready', { key: null });
-    expect(ready.body.projectionLag).toMatchObject({ state: 'ok', record: { setAside: 0, state: 'live' } });
+    expect(ready.body.details.projectionLag).toMatchObject({ state: 'ok', record: { setAside: 0, state: 'live' } });
     const metrics = await server.call('GET', '/metrics', { key: null });
     expect(metrics.text).toContain('hookledger_read_model_lag_events{read_model="record"}');
     const fired = await say('before the kill', 'session-kill', { turnId: 'turn-kill' });

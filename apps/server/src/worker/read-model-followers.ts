@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Inject, Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Gauge, type Registry } from 'prom-client';
 import {
@@ -28,6 +27,7 @@ import {
 } from '#platform';
 import type { Sealing } from '#sealing';
 import { projections } from './projections.js';
+import { resting, type Rest } from './resting.js';
 
 /** Events that go into a read model in one transaction. */
 const batchEvents = 1000;
@@ -35,9 +35,9 @@ const batchEvents = 1000;
 /** How often rebuilds that began elsewhere are looked for, and replaced tables dropped, ms. */
 const lookEveryMs = 5_000;
 
-/** The text search rests after a batch for as long as the batch took, times this: hooks come first. */
-const restShare = 2;
-const longestRestMs = 250;
+/** What people wait for comes soonest; the rest may lag while hooks are fired. */
+const restsOf: { readonly [name: string]: Rest } = { record: { share: 1, leastMs: 15, mostMs: 100 } };
+const easy: Rest = { share: 4, leastMs: 100, mostMs: 1000 };
 
 /** How one read model does, as `/health/ready` tells it. */
 interface ModelLag {
@@ -97,10 +97,11 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
   private follow(generation: Generation): void {
     const projection = this.projections.find(({ name }) => name === generation.name);
     if (projection === undefined || this.followers.has(generation.generation)) return;
-    const handle =
-      projection.name === 'text-search'
-        ? resting((events, sql) => this.handle(projection, generation, events, sql))
-        : (events: readonly StoredEvent[], sql: Sql): Promise<void> => this.handle(projection, generation, events, sql);
+    const handle = resting(
+      (events, sql) => this.handle(projection, generation, events, sql),
+      restsOf[projection.name] ?? easy,
+      this.store,
+    );
     const follower = startFollower({
       store: this.store,
       sql: this.sql,
@@ -212,16 +213,3 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     gauge('hookledger_read_model_set_aside', 'Events that a read model could not take.', ({ setAside }) => setAside);
   }
 }
-
-type Handle = (events: readonly StoredEvent[], sql: Sql) => Promise<void>;
-
-/** A handler that works a part of the time only, as long as there is more than one batch to do. */
-const resting = (handle: Handle): Handle => {
-  let took = 0;
-  return async (events, sql) => {
-    if (events.length >= batchEvents / 4) await sleep(Math.min(took * restShare, longestRestMs));
-    const start = performance.now();
-    await handle(events, sql);
-    took = performance.now() - start;
-  };
-};
