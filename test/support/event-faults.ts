@@ -29,9 +29,10 @@ const validatorOf = (type: unknown, version: unknown): ValidateFunction | null =
 };
 
 /** What is wrong with an event by the schema of its type and version, fields that the schema does not name included. */
-export const eventFaults = (event: { readonly type?: unknown; readonly schema?: unknown }): readonly string[] => {
-  const validate = validatorOf(event.type, event.schema);
-  if (validate === null) return [`no schema for ${JSON.stringify([event.type, event.schema])}`];
+export const eventFaults = (event: object): readonly string[] => {
+  const { type, schema } = event as { readonly type?: unknown; readonly schema?: unknown };
+  const validate = validatorOf(type, schema);
+  if (validate === null) return [`no schema for ${JSON.stringify([type, schema])}`];
   if (validate(event)) return [];
   return (validate.errors ?? []).map(
     (error) => `${error.instancePath} ${String(error.message)} ${JSON.stringify(error.params)}`,
