@@ -110,6 +110,7 @@ export class AccountChild {
     if (state.isOver) return;
     state.dispatches++;
     state.start = 0;
+    state.epoch++;
     if (state.dispatches > state.run.handlers.length + SPARE_DISPATCHES) {
       state.giveUp();
       return;
@@ -172,7 +173,9 @@ export class AccountChild {
         return;
       case 'restarted': {
         const state = this.#chains.get(message[1])?.state;
-        if (state?.next === message[2]) state.start = message[3];
+        if (state?.next !== message[2]) return;
+        state.start = message[3];
+        state.epoch++;
         return;
       }
       case 'call':
@@ -217,12 +220,18 @@ export class AccountChild {
     state.start = start;
     const before = state.asked[number];
     if (before !== undefined) {
+      before.epoch = state.epoch;
       if (!answered || before.answer === undefined || before.answer === null) return;
       const isSame = before.member === member && before.args === args;
       this.#answer(chain, state, handler, number, isSame ? before.answer : diverged);
       return;
     }
-    const asked = { member, args, answer: answered ? undefined : null } as ChainState['asked'][number];
+    const asked = {
+      member,
+      args,
+      answer: answered ? undefined : null,
+      epoch: state.epoch,
+    } as ChainState['asked'][number];
     state.asked[number] = asked;
     const call = {
       handlerIndex: handler,
@@ -236,7 +245,8 @@ export class AccountChild {
     const reply = (answer: CallAnswer): void => {
       if (!answered) return;
       asked.answer = answer;
-      if (state.next === handler && !state.isOver) state.answer(handler, number, answer);
+      // One that began again meanwhile gets it when it asks again.
+      if (state.next === handler && !state.isOver && asked.epoch === state.epoch) state.answer(handler, number, answer);
     };
     // In order: the host sees a call only after it has seen those before it.
     state.run.onCall(call).then(reply, () => reply(unanswered));

@@ -6,6 +6,8 @@ export interface AskedCall {
   readonly args: string | null;
   /** Absent until the host answered; null where no answer is wanted. */
   answer: CallAnswer | null | undefined;
+  /** The beginning of the handler (`ChainState.epoch`) that asked it last, and so waits for it. */
+  epoch: number;
 }
 
 /** What the API process knows of a chain: enough to go on with it in another child, without running anything twice. */
@@ -21,6 +23,8 @@ export class ChainState implements RunningChain {
   asked: AskedCall[] = [];
   /** How often the handler at `next` began in the present child. */
   start = 0;
+  /** Counts beginnings of handlers, in whatever child. */
+  epoch = 0;
   dispatches = 0;
   /** A child was lost while several of its handlers were entered together: from now on one by one. */
   isCareful = false;

@@ -367,6 +367,20 @@ describe('a realm', () => {
     expect(said((await outcomesOf(sandbox, [counter]))[0])).toBe(changedTo(1));
   });
 
+  it('serves one run at a time: who comes meanwhile gets another, and both are kept', async () => {
+    const answers: ((given: CallAnswer) => void)[] = [];
+    const counter = handlerOf('((n) => async (v, t) => { const mine = ++n; await t.ask(); return [mine, n]; })(0)', {
+      timeoutMs: 20_000,
+    });
+    const onCall = (): Promise<CallAnswer> => new Promise((resolve) => answers.push(resolve));
+    const first = outcomesOf(sandbox, [counter], { onCall });
+    const second = outcomesOf(sandbox, [counter], { onCall });
+    while (answers.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+    for (const answer of answers) answer(value('1'));
+    expect([said((await first)[0]), said((await second)[0])]).toEqual([changedTo([1, 1]), changedTo([1, 1])]);
+    expect(said((await outcomesOf(sandbox, [counter]))[0])).toBe(changedTo([2, 2]));
+  });
+
   it('of one plugin is not seen by another', async () => {
     const chain = [
       handlerOf(
@@ -381,10 +395,20 @@ describe('a realm', () => {
     }
   });
 
-  it('with an early end of all waits in a fresh one says so at once', async () => {
-    const waiter = handlerOf('() => new Promise(() => {})', { timeoutMs: 600_000 }, { isolation: 'fresh' });
-    expect((await outcomesOf(sandbox, [waiter])).map(said)).toEqual(['timed_out async']);
-  });
+  it.each(['warm', 'fresh'] as const)(
+    'in which nothing can happen any more ends its wait at once: %s',
+    async (isolation) => {
+      const waiter = handlerOf('() => new Promise(() => {})', { timeoutMs: 600_000 }, { isolation });
+      const asker = handlerOf(
+        'async (v, t) => { await t.ask(); await new Promise(() => {}); }',
+        { timeoutMs: 600_000 },
+        { isolation },
+      );
+      for (let round = 0; round < 2; round++) {
+        expect((await outcomesOf(sandbox, [waiter, asker])).map(said)).toEqual(['timed_out async', 'timed_out async']);
+      }
+    },
+  );
 });
 
 describe('stopping a chain', () => {

@@ -14,8 +14,11 @@ export interface RealmSource {
   readonly fresh: boolean;
 }
 
-/** One context with its plugin in it. */
+/** One context with its plugin in it. It serves one handler run at a time. */
 export interface LiveRealm {
+  /** The number the driver knows it by. */
+  readonly id: number;
+  readonly source: RealmSource;
   readonly context: ivm.Context;
   /** The realm's one function, see `bootstrap.ts`. */
   readonly enter: ivm.Reference<(...args: Given[]) => string>;
@@ -45,6 +48,8 @@ export type Opened =
  * which creating contexts does not start, and an isolate of 64 MiB died after 414 of them.
  */
 const MAX_DEAD_CONTEXTS = 64;
+/** Warm realms of one plugin revision that are kept for runs at the same time. */
+const MAX_FREE = 4;
 
 /** The isolate of one account with the warm realms of its plugins. It lives until it is lost, retired or idle. */
 export class AccountIsolate {
@@ -55,9 +60,11 @@ export class AccountIsolate {
   ticks: number[] = [];
   readonly #vm: typeof ivm;
   #driver: Driver | null = null;
-  readonly #warm = new Map<number, LiveRealm>();
+  /** Warm realms that no run is using, by the number of their source; the last one was used last. */
+  readonly #free = new Map<number, LiveRealm[]>();
   readonly #boots = new Map<string, ivm.Script>();
-  #contexts = 0;
+  #made = 0;
+  #dead = 0;
 
   constructor(vm: typeof ivm, memoryMiB: number) {
     this.#vm = vm;
@@ -66,20 +73,40 @@ export class AccountIsolate {
 
   /** No new run should start here; once none is active it can be disposed. */
   get isSpent(): boolean {
-    return this.#contexts - this.#warm.size >= MAX_DEAD_CONTEXTS || this.isolate.isDisposed;
+    return this.#dead >= MAX_DEAD_CONTEXTS || this.isolate.isDisposed;
   }
 
-  warm(realmId: number): LiveRealm | undefined {
-    return this.#warm.get(realmId);
+  /** A warm realm of this source that no run is using. */
+  free(sourceId: number): LiveRealm | undefined {
+    return this.#free.get(sourceId)?.at(-1);
   }
 
-  drop(realmId: number): void {
-    const realm = this.#warm.get(realmId);
-    if (realm === undefined || this.isolate.isDisposed) return;
-    this.#driver?.drive.applySync(undefined, [DRIVE.drop, realmId]);
+  take(realm: LiveRealm): void {
+    const free = this.#free.get(realm.source.id);
+    const at = free?.lastIndexOf(realm) ?? -1;
+    if (at >= 0) free?.splice(at, 1);
+  }
+
+  /** Gives a realm back after its run: the next one may have it, where it is warm and still wanted. */
+  give(realm: LiveRealm, isWanted: boolean): void {
+    if (this.isolate.isDisposed) return;
+    const free = this.#free.get(realm.source.id);
+    if (realm.source.fresh || !isWanted || (free !== undefined && free.length >= MAX_FREE)) this.#release(realm);
+    else if (free === undefined) this.#free.set(realm.source.id, [realm]);
+    else free.push(realm);
+  }
+
+  drop(sourceId: number): void {
+    if (this.isolate.isDisposed) return;
+    for (const realm of this.#free.get(sourceId) ?? []) this.#release(realm);
+    this.#free.delete(sourceId);
+  }
+
+  #release(realm: LiveRealm): void {
+    this.#dead++;
+    if (!realm.source.fresh) this.#driver?.drive.applySync(undefined, [DRIVE.drop, realm.id]);
     realm.enter.release();
     realm.context.release();
-    this.#warm.delete(realmId);
   }
 
   dispose(): void {
@@ -87,7 +114,7 @@ export class AccountIsolate {
   }
 
   /** Makes a context and evaluates the guest program and the plugin in it, the latter within `budgetMs`. */
-  open(source: RealmSource, budgetMs: number, keep: 'keep' | 'pass'): Opened {
+  open(source: RealmSource, budgetMs: number): Opened {
     const end = `__end_${randomUUID().replaceAll('-', '')}`;
     let script: ivm.Script;
     try {
@@ -95,7 +122,7 @@ export class AccountIsolate {
     } catch (error) {
       return this.#syntaxFault(source, error);
     }
-    this.#contexts++;
+    this.#made++;
     const context = this.isolate.createContextSync();
     const enter = this.#boot(source.guest).runSync(context, { reference: true }) as unknown as LiveRealm['enter'];
     enter.applySync(undefined, [ENTER.setup, 0, source.setup, end]);
@@ -113,11 +140,8 @@ export class AccountIsolate {
     } catch (error) {
       return this.#reportFault(error, performance.now() - started, budgetMs);
     }
-    const realm = { context, enter, report };
-    if (keep === 'keep') {
-      this.#warm.set(source.id, realm);
-      this.#join(source.id, realm);
-    }
+    const realm: LiveRealm = { id: this.#made, source, context, enter, report };
+    if (!source.fresh) this.#join(realm);
     return { kind: 'opened', realm };
   }
 
@@ -194,14 +218,14 @@ export class AccountIsolate {
       drive: made.getSync('drive', { reference: true }) as unknown as Driver['drive'],
       signal: made.getSync('signal', { reference: true }) as unknown as Driver['signal'],
     };
-    for (const [id, realm] of this.#warm) this.#join(id, realm);
+    for (const free of this.#free.values()) for (const realm of free) this.#join(realm);
     return this.#driver;
   }
 
-  #join(realmId: number, realm: LiveRealm): void {
+  #join(realm: LiveRealm): void {
     if (this.#driver === null) return;
     realm.enter.applySync(undefined, [ENTER.join, 0, this.#driver.signal.derefInto()]);
-    this.#driver.drive.applySync(undefined, [DRIVE.add, realmId, realm.enter.derefInto()]);
+    this.#driver.drive.applySync(undefined, [DRIVE.add, realm.id, realm.enter.derefInto()]);
   }
 
   #boot(guest: string): ivm.Script {

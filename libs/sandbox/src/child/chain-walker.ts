@@ -36,7 +36,8 @@ interface Run {
   busyBefore: number;
   /** Time that others spent in this process while it waited. */
   othersMs: number;
-  openCalls: number;
+  /** Calls that an answer is awaited for, by number. */
+  readonly calls: Set<number>;
   /** Open calls during which the clock stands still. */
   readonly pauses: Set<number>;
   timer: NodeJS.Timeout | undefined;
@@ -136,14 +137,12 @@ export class ChainWalker {
     const home = new AccountIsolate(this.#vm, this.#memoryMiB);
     const since = monotonicMs();
     this.#marker.enter(2, loadId, 0, since, since + budgetMs + GRACE_MS);
-    const left = (): number => Math.max(1, Math.ceil(budgetMs - (monotonicMs() - since)));
     try {
-      const opened = home.open(source, budgetMs, 'pass');
+      const opened = home.open(source, budgetMs);
       if (opened.kind === 'failed') {
         this.#say(['load-failed', loadId, opened.cause, opened.message, opened.line, opened.column]);
       } else {
-        const report = opened.realm.enter.applySync(undefined, [ENTER.report], { timeout: left() });
-        this.#say(['loaded', loadId, report, monotonicMs() - since]);
+        this.#say(['loaded', loadId, opened.realm.report, monotonicMs() - since]);
       }
     } catch {
       const isLate = monotonicMs() - since >= budgetMs;
@@ -199,8 +198,8 @@ export class ChainWalker {
     const handler = chain?.handlers[index];
     if (chain === undefined || run === undefined || run === null || handler === undefined) return;
     if (chain.at !== index || run.start !== start) return;
+    if (!run.calls.delete(call)) return;
     this.#stopWaiting(run);
-    run.openCalls--;
     run.pauses.delete(call);
     this.#enter(chain, handler, run, [ENTER.answer, run.id, call, ok, text, code]);
     this.#walk(chain);
@@ -260,7 +259,7 @@ export class ChainWalker {
     for (let at = chain.at; at < chain.handlers.length; at++) {
       const handler = chain.handlers[at];
       if (handler === undefined || (handler.flags & FLAG.alone) !== 0 || this.#slow.has(handler.realm)) break;
-      if (home.warm(handler.realm) === undefined || chain.failedBefore.includes(at)) break;
+      if (home.free(handler.realm) === undefined || chain.failedBefore.includes(at)) break;
       count++;
     }
     return count;
@@ -274,7 +273,8 @@ export class ChainWalker {
     for (let at = chain.at; at < chain.at + count; at++) {
       const handler = chain.handlers[at];
       if (handler === undefined) break;
-      args.push(handler.realm, handler.name, handler.args, handler.flags, handler.stopTags);
+      const realm = home.free(handler.realm)?.id ?? 0;
+      args.push(realm, handler.name, handler.args, handler.flags, handler.stopTags);
       if (handler.timeoutMs < budget) budget = handler.timeoutMs;
     }
     const ticks: number[] = [];
@@ -309,9 +309,10 @@ export class ChainWalker {
     }
     if (said.charCodeAt(at) === OVER) return;
     const handler = chain.handlers[chain.at];
-    const realm = handler === undefined ? undefined : home.warm(handler.realm);
+    const realm = handler === undefined ? undefined : home.free(handler.realm);
     if (handler === undefined || realm === undefined) return;
     const done = chain.at - from;
+    home.take(realm);
     const run = this.#open(chain, home, realm, first + done, ticks[done] ?? since);
     run.usedMs = now - run.beganAt;
     this.#read(chain, handler, run, this.#collect(run, {}));
@@ -348,7 +349,7 @@ export class ChainWalker {
       waitingSince: 0,
       busyBefore: 0,
       othersMs: 0,
-      openCalls: 0,
+      calls: new Set(),
       pauses: new Set(),
       timer: undefined,
     };
@@ -433,7 +434,7 @@ export class ChainWalker {
     this.#tell(chain);
     for (const [number, answered, member, args, misfit] of calls) {
       if (answered && run !== null) {
-        run.openCalls++;
+        run.calls.add(number);
         if (chain.pausing.includes(member)) run.pauses.add(number);
       }
       this.#say(['call', chain.id, chain.at, run?.start ?? chain.starts, number, answered, member, args, misfit]);
@@ -442,8 +443,9 @@ export class ChainWalker {
   }
 
   #wait(chain: Chain, handler: Handler, run: Run): void {
-    // Nothing can come any more: no call is out, and nobody else ever enters this realm (MW-53).
-    if (run.openCalls === 0 && this.#sources.get(handler.realm)?.fresh === true) {
+    // Nothing can come any more: its microtasks are drained, no call is out, there are no timers, and nobody else enters
+    // this realm while the run has it (MW-53).
+    if (run.calls.size === 0) {
       this.#expire(chain, handler, run);
       return;
     }
@@ -535,6 +537,7 @@ export class ChainWalker {
     clearTimeout(run.timer);
     chain.run = null;
     run.home.active--;
+    run.home.give(run.realm, this.#sources.get(run.realm.source.id) === run.realm.source);
     if (run.home.active === 0 && this.#isolates.get(chain.account) !== run.home) run.home.dispose();
   }
 
@@ -572,12 +575,15 @@ export class ChainWalker {
       this.#note(chain, '?', 'The plugin is not known here any more.', 0, '');
       return null;
     }
-    const warm = source.fresh ? undefined : home.warm(handler.realm);
-    if (warm !== undefined) return warm;
+    const warm = home.free(handler.realm);
+    if (warm !== undefined) {
+      home.take(warm);
+      return warm;
+    }
     const since = monotonicMs();
     this.#marker.enter(2, chain.id, chain.at, since, since + LOAD_MS + GRACE_MS);
     home.active++;
-    const opened = openSafely(home, source);
+    const opened = openSafely(home, source, LOAD_MS);
     home.active--;
     this.#busyMs += monotonicMs() - since;
     if (opened.kind === 'opened') return opened.realm;
@@ -616,9 +622,9 @@ const OVER = '.'.charCodeAt(0);
 const UNFINISHED = '!'.charCodeAt(0);
 
 /** A context that cannot even be made is a crash of the isolate, not of this program. */
-const openSafely = (home: AccountIsolate, source: RealmSource): Opened => {
+const openSafely = (home: AccountIsolate, source: RealmSource, budgetMs: number): Opened => {
   try {
-    return home.open(source, LOAD_MS, source.fresh ? 'pass' : 'keep');
+    return home.open(source, budgetMs);
   } catch {
     return { kind: 'failed', cause: 'crashed', message: 'The plugin could not be loaded.', line: null, column: null };
   }
