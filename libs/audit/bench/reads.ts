@@ -6,7 +6,9 @@ import { invocationDetail } from '../src/invocation-detail.js';
 import { searchInvocations, type InvocationQuery } from '../src/invocation-search.js';
 import { handleEvents, openReadModels } from '../src/read-models.js';
 import { openReading } from '../src/reading.js';
+import type { Projection } from '../src/projection.js';
 import { record } from '../src/record.js';
+import { matchText, textSearch } from '../src/text-search.js';
 import { invocationEvents, type TestHandler, type TestInvocation } from '../src/test-record.js';
 import { turnInvocations, turnsNamed } from '../src/turn-queries.js';
 
@@ -23,6 +25,8 @@ export interface ReadFigures {
   readonly loadSeconds: number;
   /** How fast the read model followed from an empty table. */
   readonly followedPerSecond: number;
+  /** The same for the text search. */
+  readonly indexedPerSecond: number;
   readonly reads: readonly ReadFigure[];
 }
 
@@ -56,8 +60,10 @@ export const measureReads = async (
     const loadStart = performance.now();
     await load(store, sealing, invocations);
     const followStart = performance.now();
-    await follow(sql, store);
+    await follow(sql, store, record);
     const followed = performance.now();
+    await follow(sql, store, textSearch(sealing));
+    const indexed = performance.now();
     await pool.query('vacuum analyze');
     const reads: ReadFigure[] = [];
     for (const kind of readsOver(sql, store, sealing, invocations)) reads.push(await measure(kind, rounds));
@@ -65,6 +71,7 @@ export const measureReads = async (
       events: invocations * eventsPerInvocation,
       loadSeconds: (followStart - loadStart) / 1000,
       followedPerSecond: (invocations * eventsPerInvocation) / ((followed - followStart) / 1000),
+      indexedPerSecond: (invocations * eventsPerInvocation) / ((indexed - followed) / 1000),
       reads,
     };
   } finally {
@@ -124,8 +131,8 @@ const handler = (n: number, pluginId: string, index: number, cancelled: boolean)
     : { pluginId };
 };
 
-const follow = async (sql: Sql, store: EventStore): Promise<void> => {
-  const [generation] = await openReadModels(sql, [record]);
+const follow = async (sql: Sql, store: EventStore, projection: Projection): Promise<void> => {
+  const [generation] = await openReadModels(sql, [projection]);
   if (generation === undefined) throw new Error('no tables');
   let after = generation.position;
   let events = await store.readAll(after, 2000);
@@ -135,7 +142,7 @@ const follow = async (sql: Sql, store: EventStore): Promise<void> => {
     // The next batch is read while this one is written.
     [events] = await Promise.all([
       store.readAll(after, 2000),
-      sql.transaction((tx) => handleEvents(record, generation, batch, tx, store)),
+      sql.transaction((tx) => handleEvents(projection, generation, batch, tx, store)),
     ]);
   }
 };
@@ -152,6 +159,21 @@ const readsOver = (sql: Sql, store: EventStore, sealing: Sealing, invocations: n
     read: async () => {
       const { table } = await openReading(sql, store, record, 'a');
       return searchInvocations(sql, table, { account: 'a', clock: 'occurred', order: 'newest', limit: 50, ...query() });
+    },
+  });
+  const words = (name: string, text: () => string): ReadKind => ({
+    name,
+    read: async () => {
+      const { table } = await openReading(sql, store, record, 'a');
+      const search = await openReading(sql, store, textSearch(sealing), 'a');
+      const match = await matchText(sql, search.table, 'a', text());
+      return searchInvocations(sql, table, {
+        account: 'a',
+        clock: 'occurred',
+        order: 'newest',
+        limit: 50,
+        text: match,
+      });
     },
   });
   const day = (): { from: Date; to: Date } => {
@@ -182,6 +204,10 @@ const readsOver = (sql: Sql, store: EventStore, sealing: Sealing, invocations: n
     search('hook within a day', () => ({ hook: 'sshCommandSending', outcome: 'cancelled', ...day() })),
     search('nothing that fits', () => ({ hook: 'systemPrompt', outcome: 'claimed' })),
     search('hop that nobody had', () => ({ hop: 3 })),
+    words('rare words', () => `ticket ${String(some(invocations / 100) * 100 + 42)}`),
+    words('words of one in a thousand', () => `package-${String(some(977))}`),
+    words('words of every invocation', () => 'apt-get'),
+    words('words that nobody wrote', () => 'nowhere to be found'),
   ];
 };
 

@@ -121,7 +121,7 @@ export interface Handled {
 
 /**
  * Takes the next events of the log into a generation's tables, inside the transaction of the follower's checkpoint. An
- * event that cannot be applied is set aside by itself (docs/adr, "Read models set events aside"). A generation that was being built takes the live
+ * event that cannot be applied is set aside by itself (ADR 6). A generation that was being built takes the live
  * one's place as soon as it holds no less.
  */
 export const handleEvents = async (

@@ -11,7 +11,14 @@ import {
   type Generation,
   type Projection,
 } from '#audit';
-import { startFollower, type EventStore, type Follower, type Sql, type StoredEvent } from '#event-store';
+import {
+  startFollower,
+  type EventStore,
+  type Follower,
+  type FollowerLag,
+  type Sql,
+  type StoredEvent,
+} from '#event-store';
 import {
   CONFIG,
   errorFacts,
@@ -53,6 +60,8 @@ interface ModelLag {
 export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdown {
   private readonly projections: readonly Projection[];
   private readonly followers = new Map<number, Follower>();
+  /** When the last event that a generation took was recorded. */
+  private readonly takenUpTo = new Map<number, number>();
   private timer: NodeJS.Timeout | null = null;
   private looking: Promise<void> = Promise.resolve();
 
@@ -130,6 +139,8 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
       };
       this.logger.error({ ...facts, fault }, 'an event was set aside: a read model could not take it');
     }
+    const last = events.at(-1);
+    if (last !== undefined) this.takenUpTo.set(generation.generation, Date.parse(last.event.recordedAt));
     if (state === 'retired') this.leave(generation);
   }
 
@@ -137,6 +148,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
   private leave({ generation }: Generation): void {
     const follower = this.followers.get(generation);
     this.followers.delete(generation);
+    this.takenUpTo.delete(generation);
     // Not awaited: the follower waits for the batch that it is told from.
     void follower?.stop();
   }
@@ -163,7 +175,8 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     const entries = models.flatMap(({ name, generation, state, setAside }): [string, ModelLag][] => {
       const lag = this.followers.get(generation)?.lag();
       if (lag === undefined) return [];
-      const { positions, ms, failures } = lag;
+      const { positions, failures } = lag;
+      const ms = this.waitingMs(generation, lag);
       return [
         [
           state === 'live' ? name : `${name} (${state})`,
@@ -172,6 +185,16 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
       ];
     });
     return Object.fromEntries(entries);
+  }
+
+  /**
+   * How long the oldest event has waited. Under steady load a follower is never quite at the end, and only since when
+   * it has not been there is known; then what it took last says more.
+   */
+  private waitingMs(generation: number, { positions, ms }: FollowerLag): number {
+    if (positions === 0n) return 0;
+    const takenUpTo = this.takenUpTo.get(generation);
+    return takenUpTo === undefined ? ms : Math.max(0, Math.min(ms, Date.now() - takenUpTo));
   }
 
   /** The gauges of one scrape share a look at the database. */
