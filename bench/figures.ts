@@ -40,6 +40,13 @@ export const atLeast = (measure: string, limit: number, value: number, unit: str
   holds: value >= limit,
 });
 
+/** A figure that no goal was set for, shown beside one that has one. */
+export const shown = (measure: string, value: number, unit: string, from: string): Figure => ({
+  ...atMost(measure, 0, value, unit, from),
+  goal: '',
+  holds: true,
+});
+
 /** The figures as a table of the documentation. */
 export const tableOf = (figures: readonly Figure[]): string =>
   [
@@ -47,7 +54,7 @@ export const tableOf = (figures: readonly Figure[]): string =>
     '| --- | --- | --- | --- | --- |',
     ...figures.map(
       ({ measure, goal, reached, holds, from }) =>
-        `| ${measure} | ${goal} | ${reached} | ${holds ? 'yes' : '**no**'} | ${from} |`,
+        `| ${measure} | ${goal} | ${reached} | ${goal === '' ? '' : holds ? 'yes' : '**no**'} | ${from} |`,
     ),
   ].join('\n');
 

@@ -46,7 +46,8 @@ for (const [name, measure] of Object.entries(measures)) {
   console.log(`measuring ${name} …`);
   const some = await measure();
   for (const { measure: what, goal, reached, holds, from } of some) {
-    console.log(`${holds ? '  ok  ' : '  NO  '}${what}: ${reached} (${goal}); ${from}`);
+    const mark = goal === '' ? '      ' : holds ? '  ok  ' : '  NO  ';
+    console.log(`${mark}${what}: ${reached}${goal === '' ? '' : ` (${goal})`}; ${from}`);
   }
   figures.push(...some);
 }

@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { startTestCluster } from '../test/support/test-postgres.js';
 import type { Connection } from './http-client.js';
@@ -13,6 +14,10 @@ export interface MeasuredServer {
   readonly pid: number;
   /** The database as its owner, so that a bare loop writes into the same one. */
   readonly databaseUrl: string;
+  /** A database of the same cluster with the same tables, which no program follows. */
+  readonly bareDatabaseUrl: string;
+  /** Resolves when the read models have caught up, so that one round does not pay for the one before. */
+  settled(): Promise<void>;
   /** A request of the API with the operator key. Rejects on any status but 2xx. */
   call(method: string, path: string, body?: unknown): Promise<unknown>;
   /** A connection that fires one hook of an account. */
@@ -21,14 +26,22 @@ export interface MeasuredServer {
 }
 
 const operatorKey = 'operator-key-of-the-bench';
-const program = fileURLToPath(new URL('../apps/server/src/main.js', import.meta.url));
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+/** The words after `node` in `npm start`: what is measured is what people start. */
+const startWords = (): readonly string[] => {
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: { start: string } };
+  return manifest.scripts.start.replace(/^exec node /u, '').split(' ');
+};
 
 /** Starts a cluster, a database and the program on it. */
 export const startMeasuredServer = async (): Promise<MeasuredServer> => {
   const cluster = await startTestCluster({ durable: true });
   const dataDir = mkdtempSync(join(tmpdir(), 'hookledger-bench-'));
   const { url: databaseUrl } = await cluster.createDatabase();
-  const child = spawn(process.execPath, [program], {
+  const { url: bareDatabaseUrl } = await cluster.createLedgerDatabase();
+  const child = spawn(process.execPath, startWords(), {
+    cwd: root,
     stdio: ['ignore', 'pipe', 'ignore'],
     env: {
       PATH: process.env.PATH,
@@ -52,6 +65,8 @@ export const startMeasuredServer = async (): Promise<MeasuredServer> => {
   return {
     pid: child.pid ?? -1,
     databaseUrl,
+    bareDatabaseUrl,
+    settled: () => caughtUp(url),
     call,
     firing: async (account, hook) => {
       const path = `/accounts/${account}/keys`;
@@ -66,6 +81,15 @@ export const startMeasuredServer = async (): Promise<MeasuredServer> => {
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+};
+
+const caughtUp = async (url: string): Promise<void> => {
+  for (;;) {
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    const lags = [...metrics.matchAll(/^hookledger_read_model_lag_events\{[^}]*\} (\d+)/gmu)];
+    if (lags.length > 0 && lags.every(([, lag]) => lag === '0')) return;
+    await delay(100);
+  }
 };
 
 const listening = (child: ChildProcess): Promise<string> =>
