@@ -1,4 +1,5 @@
 import { Socket } from 'node:net';
+import { runInThisContext } from 'node:vm';
 import { Incoming, Outgoing } from '../src/framing.js';
 import type { Message } from '../src/framing.js';
 
@@ -50,9 +51,8 @@ const obey = (message: Message): void => {
     return;
   }
   if (word === 'define') {
-    const scope: { on: Record<string, Handler> } = { on: {} };
-    new Function('on', text)(scope.on);
-    if (scope.on['it'] !== undefined) handlers.push(scope.on['it']);
+    const on = (runInThisContext(`((on) => { ${text}\nreturn on; })`) as (on: object) => { it?: Handler })({});
+    if (on.it !== undefined) handlers.push(on.it);
     return;
   }
   void run(chain, text);

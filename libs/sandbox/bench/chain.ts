@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Incoming, Outgoing } from '../src/framing.js';
@@ -24,6 +24,8 @@ export interface ChainSubject {
   readonly args: string;
   readonly handler: string;
   readonly sources: readonly string[];
+  /** The same handlers for the bare child, each `on.it = …` over one context object, giving a patch. */
+  readonly bareSources: readonly string[];
   readonly input: string;
 }
 
@@ -37,6 +39,7 @@ const subjectOfOwn: ChainSubject = {
   args: '{}',
   handler: 'it',
   sources: benchHandlers,
+  bareSources: benchHandlers,
   input: benchInput,
 };
 
@@ -146,7 +149,7 @@ const startBare = (
     pipe.write(outgoing.take());
   });
   pipe.on('data', (chunk: Buffer) => incoming.push(chunk));
-  for (const code of subject.sources) outgoing.push(['define', 0, code]);
+  for (const code of subject.bareSources) outgoing.push(['define', 0, code]);
   if (subject.setup.includes('"call"')) outgoing.push(['answered', 0, '']);
   pipe.write(outgoing.take());
   let chains = 0;

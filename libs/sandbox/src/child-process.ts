@@ -5,7 +5,6 @@ import type { Socket } from 'node:net';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Incoming, Outgoing } from './framing.js';
-import type { Message } from './framing.js';
 import { monotonicMs, readMarker } from './marker.js';
 import type { Marker } from './marker.js';
 import { nodeFlags } from './start-line.js';
@@ -78,7 +77,7 @@ export class SandboxChild {
     this.#markerFd = openNameless();
     const { before, becomes } = settings.startLine;
     const own = JSON.stringify({ isolateMiB: settings.isolateMiB, user: becomes });
-    const [command = '', ...rest] = [
+    const [command, ...rest] = [
       ...before,
       process.execPath,
       ...nodeFlags(settings.jit),
@@ -124,7 +123,7 @@ export class SandboxChild {
   /** Written at the end of this tick, with everything else said in it. */
   say(message: ToChild): void {
     if (this.#ended) return;
-    this.#outgoing.push(message as Message);
+    this.#outgoing.push(message);
     if (this.#flushes) return;
     this.#flushes = true;
     process.nextTick(() => {

@@ -8,7 +8,7 @@ export interface ChildProgram {
   readonly path: string;
   /** Where isolated-vm is; the child loads it from there. */
   readonly isolatedVm: string;
-  remove(): Promise<void>;
+  readonly remove: () => Promise<void>;
 }
 
 /**

@@ -119,7 +119,7 @@ const socket: Socket = new Socket({
       return true;
     },
   },
-} as ConstructorParameters<typeof Socket>[0]);
+});
 socket.on('end', die);
 socket.on('close', die);
 socket.on('error', die);
