@@ -188,7 +188,9 @@ describe('a header', () => {
     ));
 
   it('of nonsense is 400 and ends no other request', async () => {
-    expect(await raw('GET / HTTP/1.1\r\nHost: x\r\nBad Header: y\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /u);
+    expect(await raw('GET / HTTP/1.1\r\nHost: x\r\nBad Header: y\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 400 .*application\/problem\+json/su,
+    );
     expect(await raw('NONSENSE\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /u);
     expect((await server.call('GET', '/health/live')).status).toBe(200);
   });

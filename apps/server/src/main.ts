@@ -1,4 +1,5 @@
-import { createLogger, readConfig, StartFailure } from '#platform';
+import type { Logger } from '#platform';
+import { createLogger, errorFacts, readConfig, StartFailure } from '#platform';
 import type { RunningServer } from './server.js';
 import { startServer } from './server.js';
 
@@ -20,6 +21,7 @@ const main = async (): Promise<void> => {
     );
   const config = readConfig(process.env, process.cwd());
   const logger = createLogger(config.logLevel);
+  dieClearly(logger);
   const starting = startServer(config, logger);
   stopOnSignals(starting);
   const server = await starting;
@@ -45,6 +47,19 @@ const stopOnSignals = (starting: Promise<RunningServer>): void => {
   };
   process.on('SIGINT', stop);
   process.on('SIGTERM', stop);
+};
+
+/**
+ * An error that nobody expected leaves the program in a state that nobody knows. It ends; what was answered is in the
+ * log, Postgres goes on, and the next start joins it. Node's own report is kept back: a message may quote content.
+ */
+const dieClearly = (logger: Logger): void => {
+  const die = (error: unknown): void => {
+    logger.fatal(errorFacts(error), 'an unexpected error ends the program');
+    logger.flush(() => process.exit(1));
+  };
+  process.on('uncaughtException', die);
+  process.on('unhandledRejection', die);
 };
 
 main().catch(fail);

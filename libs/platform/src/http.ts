@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyBodyParser, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
@@ -10,7 +12,7 @@ import type { Logger } from './logger.js';
 import { requestDurations } from './metrics.js';
 import { noteRoutes } from './known-routes.js';
 import { Problem } from './problem.js';
-import { problemOf, sendProblem } from './problem-filter.js';
+import { problemJson, problemOf, sendProblem } from './problem-filter.js';
 import type { PlatformRequest } from './request.js';
 
 /** An id of 200 characters, each percent-encoded at its longest. */
@@ -28,6 +30,7 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry, keys: KeyRi
     requestIdHeader: false,
     // A stop closes idle connections and lets the others finish; the program cuts what outlasts its patience.
     forceCloseConnections: 'idle',
+    clientErrorHandler: refuseNonsense,
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
       sendProblem(reply, problemOf(error), request.id),
   });
@@ -43,6 +46,25 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry, keys: KeyRi
 const requestIdOf = (request: IncomingMessage): string => {
   const given = request.headers['x-request-id'];
   return typeof given === 'string' && /^[\w.:-]{1,128}$/u.test(given) ? given : randomUUID();
+};
+
+/** What is no HTTP never becomes a request: answered on the socket, as a problem too. */
+const refuseNonsense = (error: NodeJS.ErrnoException, socket: Socket): void => {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [status, code, detail] = nonsense[error.code ?? ''] ?? [400, 'bad_request', 'This is not valid HTTP.'];
+  const body = JSON.stringify(problemJson(new Problem(status, code, detail), randomUUID()));
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`;
+  const length = String(Buffer.byteLength(body));
+  const headers = `content-type: application/problem+json\r\ncontent-length: ${length}\r\nconnection: close`;
+  socket.end(`${head}\r\n${headers}\r\n\r\n${body}`);
+};
+
+const nonsense: Readonly<Record<string, readonly [number, string, string]>> = {
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'The request did not arrive in time.'],
+  HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'The headers are too large.'],
 };
 
 /** No route takes a body without a key, so no body is read, up to 8 MiB of it, for somebody who has none. */

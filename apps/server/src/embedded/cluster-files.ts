@@ -5,7 +5,6 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
-  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -17,9 +16,11 @@ import {
 import { randomBytes, randomUUID } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { StartFailure } from '#platform';
 import type { Binaries } from './binaries.js';
 import { programOf } from './binaries.js';
+import { isAlive } from './processes.js';
 import type { ServerUser } from './server-user.js';
 import { closedFolder, serverUser } from './server-user.js';
 
@@ -73,8 +74,23 @@ const notOurs = (path: string, error: unknown): StartFailure => {
   );
 };
 
-/** The cluster in this data directory: found, or made now. */
-export const openCluster = (
+/** The cluster in this data directory: found, or made now. Throws `StartFailure` that says what is in the way. */
+export const openCluster = async (
+  dataDir: string,
+  findBinaries: (user: ServerUser | null) => Binaries,
+): Promise<{ readonly files: ClusterFiles; readonly binaries: Binaries }> => {
+  try {
+    return await alone(dataDir, () => findOrMake(dataDir, findBinaries));
+  } catch (error) {
+    const { code } = error as { code?: string };
+    if (error instanceof StartFailure || code === undefined || !isOfTheSystem(code)) throw error;
+    throw notOurs((error as { path?: string }).path ?? dataDir, error);
+  }
+};
+
+const isOfTheSystem = (code: string): boolean => ['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT'].includes(code);
+
+const findOrMake = (
   dataDir: string,
   findBinaries: (user: ServerUser | null) => Binaries,
 ): { readonly files: ClusterFiles; readonly binaries: Binaries } => {
@@ -83,10 +99,41 @@ export const openCluster = (
   const data = existsSync(known) ? known : placeFor(dataDir, known, user);
   const binaries = findBinaries(user);
   const passwordFile = join(dataDir, 'postgres.password');
-  if (!existsSync(join(data, 'PG_VERSION'))) initialise(data, passwordFile, binaries, user);
-  checkMajor(data, binaries);
+  if (isMissing(data)) initialise(data, passwordFile, binaries, user);
+  // Root sees what is there; others learn first that it is not theirs.
+  if (process.getuid?.() === 0) checkIsCluster(data);
   checkOwner(data, user);
+  checkIsCluster(data);
+  checkMajor(data, binaries);
   return { files: { data, password: readPassword(passwordFile), user }, binaries };
+};
+
+/** A cluster appears whole or not at all: a folder that holds something else is somebody else's and stays as it is. */
+const isMissing = (data: string): boolean => !existsSync(data) || readdirSync(data).length === 0;
+
+/** One start at a time looks for the cluster and makes it: two first starts may come at once. */
+const alone = async <T>(dataDir: string, work: () => T): Promise<T> => {
+  const lock = join(dataDir, 'starting');
+  while (!tryLock(lock)) {
+    const holder = existsSync(lock) ? Number(readFileSync(lock, 'utf8')) : 0;
+    if (holder > 0 && !isAlive(holder)) rmSync(lock, { force: true });
+    else await delay(50);
+  }
+  try {
+    return work();
+  } finally {
+    rmSync(lock, { force: true });
+  }
+};
+
+const tryLock = (lock: string): boolean => {
+  try {
+    writeFileSync(lock, String(process.pid), { flag: 'wx' });
+    return true;
+  } catch (error) {
+    if ((error as { code?: string }).code !== 'EEXIST') throw error;
+    return false;
+  }
 };
 
 const locationFile = (dataDir: string): string => join(dataDir, 'postgres.location');
@@ -122,7 +169,6 @@ const initialise = (data: string, passwordFile: string, binaries: Binaries, user
   // What a killed start left half-made is no cluster: nothing was ever answered from it.
   for (const name of readdirSync(home))
     if (name.startsWith('postgres.new-')) rmSync(join(home, name), { recursive: true });
-  rmSync(data, { recursive: true, force: true });
   const half = join(home, `postgres.new-${process.pid}`);
   const password = randomBytes(24).toString('hex');
   const handed = join(home, `postgres.new-${process.pid}.password`);
@@ -149,9 +195,11 @@ const initialise = (data: string, passwordFile: string, binaries: Binaries, user
   rmSync(handed, { force: true });
   if (made.status !== 0) {
     rmSync(half, { recursive: true, force: true });
-    throw new StartFailure(
-      `The database could not be made in ${data}: ${(made.stderr || made.error?.message) ?? 'initdb failed'}`.trim(),
-    );
+    const words = ((made.stderr || made.error?.message) ?? 'initdb failed').trim();
+    const hint = words.includes('effective user ID')
+      ? ' This user has no entry in /etc/passwd, which Postgres needs: add one, or set DATABASE_URL.'
+      : '';
+    throw new StartFailure(`The database could not be made in ${data}: ${words}${hint}`);
   }
   appendFileSync(join(half, 'postgresql.conf'), `\n# Hookledger\n${settings.join('\n')}\n`);
   writeFileSync(passwordFile, password, { mode: 0o600 });
@@ -163,6 +211,13 @@ const initialise = (data: string, passwordFile: string, binaries: Binaries, user
 /** Code point order everywhere. From 17 on Postgres brings it along; before, the system must have it. */
 const localeFlags = (major: number): readonly string[] =>
   major >= 17 ? ['--locale-provider=builtin', '--builtin-locale=C.UTF-8', '--locale=C'] : ['--locale=C.UTF-8'];
+
+const checkIsCluster = (data: string): void => {
+  if (existsSync(join(data, 'PG_VERSION'))) return;
+  throw new StartFailure(
+    `${data} holds something that is no Postgres data. Nothing was changed. Move it away, or set HOOKLEDGER_DATA.`,
+  );
+};
 
 const checkMajor = (data: string, { major, folder }: Binaries): void => {
   const found = readFileSync(join(data, 'PG_VERSION'), 'utf8').trim();
@@ -198,12 +253,3 @@ export const serverEnvironment = (): NodeJS.ProcessEnv => ({
   LC_ALL: 'C',
   TZ: 'UTC',
 });
-
-/** The folder that a process works in, where the system tells. */
-export const workingFolder = (pid: number): string | null => {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`);
-  } catch {
-    return null;
-  }
-};

@@ -119,6 +119,21 @@ describe('the embedded Postgres', () => {
     expect(existsSync(join(dataDir, 'postgres.new-1'))).toBe(false);
   }, 60_000);
 
+  it('leaves a folder alone that holds something else', async () => {
+    const dataDir = newFolder();
+    mkdirSync(join(dataDir, 'postgres'), { recursive: true });
+    writeFileSync(join(dataDir, 'postgres', 'thesis.txt'), 'all I have');
+    await expect(start(dataDir)).rejects.toThrow(/holds something that is no Postgres data/u);
+    expect(readFileSync(join(dataDir, 'postgres', 'thesis.txt'), 'utf8')).toBe('all I have');
+  }, 60_000);
+
+  it('is made once when two start at once', async () => {
+    const dataDir = newFolder();
+    const [one, other] = await Promise.all([start(dataDir), start(dataDir)]);
+    expect(one.url).toBe(other.url);
+    expect(await ask(other.url, 'select 1 as n')).toEqual([{ n: 1 }]);
+  }, 60_000);
+
   it('refuses data of another major version, says what to do and changes nothing', async () => {
     const dataDir = newFolder();
     const first = await start(dataDir);

@@ -4,7 +4,8 @@ import type { Logger } from '#platform';
 import { errorFacts } from '#platform';
 import { findBinaries } from './binaries.js';
 import { clusterUser, makeDataDir, openCluster } from './cluster-files.js';
-import { ensureRunning, isAlive, stopServer } from './postmaster.js';
+import { ensureRunning, stopServer } from './postmaster.js';
+import { isAlive } from './processes.js';
 
 /** The database that came with the program, running. */
 export interface EmbeddedPostgres {
@@ -24,7 +25,7 @@ const watchMs = 250;
  */
 export const startEmbeddedPostgres = async (dataDir: string, logger: Logger): Promise<EmbeddedPostgres> => {
   makeDataDir(dataDir);
-  const { files, binaries } = openCluster(dataDir, (user) => findBinaries(process.env, user));
+  const { files, binaries } = await openCluster(dataDir, (user) => findBinaries(process.env, user));
   const users = noteUse(dataDir);
   const { port, pid } = await ensureRunning(files, binaries, null);
   const watch = watchServer(

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -7,7 +7,8 @@ import { StartFailure } from '#platform';
 import type { Binaries } from './binaries.js';
 import { programOf } from './binaries.js';
 import type { ClusterFiles } from './cluster-files.js';
-import { serverEnvironment, workingFolder } from './cluster-files.js';
+import { serverEnvironment } from './cluster-files.js';
+import { exists, isAlive, ownerOf, workingFolder } from './processes.js';
 
 /** A running server of our cluster. */
 export interface Postmaster {
@@ -71,30 +72,11 @@ const readPidFile = (data: string): PidFile | null => {
   }
 };
 
-/** True while the process runs. One that ended and was not yet collected by its parent (a zombie) does not. */
-export const isAlive = (pid: number): boolean => exists(pid) && !isZombie(pid);
-
-const exists = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as { code?: string }).code === 'EPERM';
-  }
-};
-
-const isZombie = (pid: number): boolean => {
-  try {
-    // proc(5): the state stands after the name, which is in parentheses and may hold anything.
-    return readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ');
-  } catch {
-    return false;
-  }
-};
-
-/** Where the system shows what a process works in, a pid that was given to another program is told from ours. */
+/** Where the system shows whose a process is and what it works in, a pid that another program has now is told from ours. */
 const isServerOf = (pid: number, data: string): boolean => {
   if (!isAlive(pid)) return false;
+  const owner = ownerOf(pid);
+  if (owner !== null && owner !== statSync(data).uid) return false;
   const folder = workingFolder(pid);
   return folder === null || folder === realpathSync(data);
 };

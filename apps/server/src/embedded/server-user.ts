@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /** A user that Postgres may run as, which is never root. */
@@ -23,7 +23,7 @@ export const serverUser = (dataOwner: number | null): ServerUser | null => {
 };
 
 const knownUsers = (): readonly ServerUser[] => {
-  const lines = readFileSync('/etc/passwd', 'utf8').split('\n');
+  const lines = (existsSync('/etc/passwd') ? readFileSync('/etc/passwd', 'utf8') : '').split('\n');
   return lines.flatMap((line) => {
     const [name = '', , uid = '', gid = ''] = line.split(':');
     return /^\d+$/u.test(uid) && /^\d+$/u.test(gid) && uid !== '0'
