@@ -68,6 +68,11 @@ export interface Dialect {
   readonly ownFields: readonly string[];
   open(hook: string, body: JsonObject): Opening;
   hostView(hook: string, input: JsonObject, hop: number): HostView;
+  /**
+   * Whether a handler has a host member, by its plugin's permissions and this firing. The guest program shows no other;
+   * a realm that was taken over may ask all the same, so the platform asks here.
+   */
+  grants(view: HostView, permissions: readonly string[], member: string): boolean;
   /** `Realm.setup`. */
   setup(plugin: { readonly permissions: readonly string[]; readonly config: Json }): string;
   /** `HandlerRun.args`. */

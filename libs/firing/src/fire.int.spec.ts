@@ -22,13 +22,23 @@ interface PluginGiven {
   readonly id: string;
   readonly code: string;
   readonly permissions?: readonly string[];
+  /** What the platform knows as granted, where the realm was made to believe otherwise. */
+  readonly grantedPermissions?: readonly string[];
   readonly mode?: 'enforce' | 'observe';
   readonly failureMode?: 'open' | 'closed';
   readonly timeoutMs?: number;
 }
 
 const link =
-  ({ id, code, permissions = [], mode = 'enforce', failureMode = 'open', timeoutMs = 2000 }: PluginGiven) =>
+  ({
+    id,
+    code,
+    permissions = [],
+    grantedPermissions = permissions,
+    mode = 'enforce',
+    failureMode = 'open',
+    timeoutMs = 2000,
+  }: PluginGiven) =>
   (hook: string): FiringLink => ({
     pluginId: id,
     mode,
@@ -45,6 +55,7 @@ const link =
       isolation: 'warm',
     },
     notLoaded: null,
+    permissions: grantedPermissions,
     handler: hook,
     timeoutMs,
   });
@@ -214,6 +225,21 @@ describe('one firing', () => {
     const { answer, types } = await run(world(), 'userMessageInbound', message('a'), [asks]);
     expect(answer.value).toBe('no_runtime');
     expect(types).toEqual(['invocation.opened', 'host.refused', 'handler.rewrote', 'invocation.closed']);
+  });
+
+  it('refuses what the owner did not grant, whatever the realm believes', async () => {
+    const asks = {
+      id: 'asks',
+      permissions: ['host:fetch'],
+      grantedPermissions: [],
+      code: `globalThis.middleware.userMessageInbound = async (c) => {
+        try { await host.fetch('https://a.example/'); return 'reached'; } catch (e) { return String(e.code); }
+      };`,
+    };
+    const served = world({ serves: () => true, call: () => Promise.resolve({ kind: 'value', json: '{}' }) });
+    const { answer, types } = await run(served, 'userMessageInbound', message('a'), [asks]);
+    expect(answer.value).toBe('not_granted');
+    expect(types).toContain('host.refused');
   });
 
   it('has a host call durable before it has an effect', async () => {

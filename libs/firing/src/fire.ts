@@ -29,6 +29,8 @@ export interface FiringLink extends Link {
   /** Null when the plugin could not be loaded; `notLoaded` says why, without content. */
   readonly realm: Realm | null;
   readonly notLoaded: string | null;
+  /** What the plugin's owner granted. */
+  readonly permissions: readonly string[];
   readonly handler: string;
   readonly timeoutMs: number;
 }
@@ -302,7 +304,10 @@ class FiringRun {
     const callId = this.tools.newId();
     if (call.member === 'log') return this.logLine(call, callId);
     const accepted = this.accepted(call);
-    const refusal = checkCall(call.member, call.args, call.misfit, accepted.get(call.member)) ?? this.unserved(call);
+    const refusal =
+      checkCall(call.member, call.args, call.misfit, accepted.get(call.member)) ??
+      this.ungranted(call) ??
+      this.unserved(call);
     if (refusal !== null) {
       this.book.host(call.handlerIndex, this.hostEvent('host.refused', call, callId, { code: refusal.code }));
       return { kind: 'error', code: refusal.code, message: refusal.message };
@@ -314,6 +319,13 @@ class FiringRun {
   /** Calls that a handler run has had accepted, by member: the limits of MW-88 are counted here, not in the realm. */
   private accepted({ handlerIndex }: GuestCall): Map<string, number> {
     return this.calls[handlerIndex] ?? new Map<string, number>();
+  }
+
+  /** The realm shows a plugin only what it has; one that was taken over asks for anything. */
+  private ungranted({ member, handlerIndex }: GuestCall): { readonly code: string; readonly message: string } | null {
+    const { dialect, chain } = this.firing;
+    if (dialect.grants(this.view, chain[handlerIndex]?.permissions ?? [], member)) return null;
+    return { code: 'not_granted', message: `host.${member} is not granted` };
   }
 
   private unserved(call: GuestCall): { readonly code: string; readonly message: string } | null {

@@ -22,8 +22,8 @@ export const loadChain = async (
     warnings: loaded.flatMap(({ warnings }) => warnings),
     linksFor: (hook) => {
       const places = loaded.filter(({ hooks }) => hooks.includes(hook));
-      const links = places.flatMap(({ plugin, realm }) =>
-        realm === null ? [] : [linkOf(plugin, realm, hook, world.dialect)],
+      const links = places.flatMap(({ plugin, realm, permissions }) =>
+        realm === null ? [] : [linkOf(plugin, realm, permissions, hook, world.dialect)],
       );
       return { links, withoutHook: loaded.filter(({ realm }) => realm !== null).length - links.length };
     },
@@ -33,6 +33,7 @@ export const loadChain = async (
 interface Loaded {
   readonly plugin: CasePlugin;
   readonly realm: Realm | null;
+  readonly permissions: readonly string[];
   readonly hooks: readonly string[];
   readonly warnings: readonly SeenWarning[];
 }
@@ -62,17 +63,30 @@ const load = async (
   const outcome = await sandbox.load(realm, loadMs);
   if (outcome.kind === 'failed') return notLoaded(plugin, outcome.message);
   const { hooks, warnings } = dialect.readReport(outcome.report);
-  return { plugin, realm, hooks, warnings: warnings.map((warning) => ({ plugin: plugin.plugin, ...warning })) };
+  return {
+    plugin,
+    realm,
+    permissions,
+    hooks,
+    warnings: warnings.map((warning) => ({ plugin: plugin.plugin, ...warning })),
+  };
 };
 
 const notLoaded = (plugin: CasePlugin, message: string): Loaded => ({
   plugin,
   realm: null,
+  permissions: [],
   hooks: [],
   warnings: [{ plugin: plugin.plugin, code: 'plugin_load_failed', detail: message }],
 });
 
-const linkOf = (plugin: CasePlugin, realm: Realm, hook: string, dialect: Dialect): FiringLink => ({
+const linkOf = (
+  plugin: CasePlugin,
+  realm: Realm,
+  permissions: readonly string[],
+  hook: string,
+  dialect: Dialect,
+): FiringLink => ({
   pluginId: plugin.plugin,
   mode: 'enforce',
   failureMode: 'open',
@@ -87,6 +101,7 @@ const linkOf = (plugin: CasePlugin, realm: Realm, hook: string, dialect: Dialect
   },
   realm,
   notLoaded: null,
+  permissions,
   handler: hook,
   timeoutMs: dialect.entries.get(hook)?.defaultTimeoutMs ?? dialect.timeoutBounds.max,
 });

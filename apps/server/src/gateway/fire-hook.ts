@@ -254,6 +254,7 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
           entry: place,
           realm: ready.kind === 'ready' ? ready.realm : null,
           notLoaded: ready.kind === 'ready' ? null : ready.message,
+          permissions: plugin.permissions,
           handler: hook,
           timeoutMs:
             timeoutOf(plugin, hook) ?? (await this.rules.timeoutMs(account, plugin.dialect)) ?? entry.defaultTimeoutMs,

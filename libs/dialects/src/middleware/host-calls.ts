@@ -1,4 +1,4 @@
-import type { CheckCall } from '../dialect.js';
+import type { CheckCall, HostView } from '../dialect.js';
 import { limits } from './catalogue.js';
 
 /**
@@ -27,6 +27,27 @@ export const memberNames = [
   'decide',
   'ssh.command',
 ] as const;
+
+/** The permission that a member needs (MW-72); null: none. */
+const permissionOf: { readonly [M in (typeof memberNames)[number]]: string | null } = {
+  log: null,
+  'session.conversation.read': null,
+  'session.peer.send': null,
+  'agents.list': 'host:agents:list',
+  fetch: 'host:fetch',
+  llm: 'host:llm',
+  decide: 'host:decide',
+  'ssh.command': 'host:ssh:command',
+};
+
+/** MW-71, MW-72, MW-87, MW-101: what is granted, where the hook has it and nothing is withheld. */
+export const grants = (view: HostView, permissions: readonly string[], member: string): boolean => {
+  if (!Object.hasOwn(permissionOf, member)) return false;
+  if (member.startsWith('session.') && view.session.state !== 'granted') return false;
+  if (member === 'ssh.command' && view.sshHostId === null) return false;
+  const permission = permissionOf[member as keyof typeof permissionOf];
+  return permission === null || permissions.includes(permission);
+};
 
 /** Why a call is refused. The code is also the message that the plugin sees. */
 export const refusals = [

@@ -3,6 +3,7 @@ import { catalogue, limits } from './catalogue.js';
 import type { MiddlewareHook } from './catalogue.js';
 import { guestProgram } from './guest-program.js';
 import { readLoadReport } from './load-report.js';
+import { grants } from './host-calls.js';
 import { hostViewOf, openContext } from './open.js';
 import { readResult, warningsIn } from './read.js';
 
@@ -40,6 +41,7 @@ export const middleware: Dialect = {
   pauseCeilingMs: limits.ssh.callsPerRun * limits.ssh.maxSeconds * 1000,
   open: (hook, body) => openContext(hookOf(hook), body),
   hostView: (hook, input, hop) => hostViewOf(hookOf(hook), input, hop),
+  grants,
   setup: ({ permissions, config }) => JSON.stringify({ permissions, config }),
   args: (_hook, view) =>
     JSON.stringify({
