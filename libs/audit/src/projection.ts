@@ -29,6 +29,11 @@ export interface Projection {
   apply(events: readonly StoredEvent[], target: Target): Promise<void>;
 }
 
+/** What a projection throws when the event itself cannot be taken: it is set aside, and no retry would mend it. */
+export class EventFault extends Error {
+  override readonly name = 'EventFault';
+}
+
 /**
  * Several projections behind one checkpoint: the log is read once, and what they say of an event appears at the same
  * moment. A change of any of them rebuilds all.

@@ -1,5 +1,5 @@
 import type { Sql, StoredEvent } from '#event-store';
-import type { Projection, Target } from './projection.js';
+import { EventFault, type Projection, type Target } from './projection.js';
 
 /** An event that a read model could not take. */
 export interface SetAside {
@@ -79,6 +79,7 @@ const sqlState = (error: unknown): string | null => {
 
 /** A fault of ours in reading the event is the event's as well: no retry mends it. */
 const isTransient = (error: unknown): boolean => {
+  if (error instanceof EventFault) return false;
   const state = sqlState(error);
   if (state !== null) return !eventsFault.test(state);
   return !(error instanceof TypeError || error instanceof RangeError || error instanceof SyntaxError);

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Sql } from '#event-store';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
 import { searchInvocations, type InvocationQuery } from './invocation-search.js';
-import { dropReadModel, openReadModels, rebuildReadModel } from './read-models.js';
+import { dropReadModel, openReadModels, readModelStatus, rebuildReadModel } from './read-models.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
 import { catchUp } from './test-record.js';
 import { hasTrigramIndex, matchText, textSearch } from './text-search.js';
@@ -167,6 +167,26 @@ describe('the text search', () => {
     await ledger.write(...[1, 2, 3].map((n) => ({ id: `i${String(n)}`, sessionId: 's', context: { prompt } })));
     expect(await kept('helpful needle')).toBe(1);
     expect(await find('helpful needle')).toEqual(['i1', 'i2', 'i3']);
+  });
+
+  it('sets aside what does not open, and goes on', async () => {
+    const broken = { $sealed: { v: 1, k: 'never-there', b: 'AAAA' } };
+    await ledger.store.append({
+      account: 'a',
+      writes: [
+        {
+          stream: 'invocation/broken',
+          expectedVersion: 0,
+          events: [
+            { type: 'host.called', invocationId: 'broken', data: { callId: 'c', member: 'fetch', args: broken } },
+          ],
+        },
+      ],
+    });
+    await ledger.write({ id: 'i1', context: 'needle' });
+    expect(await find('needle')).toEqual(['i1']);
+    const status = await readModelStatus(ledger.sql);
+    expect(status.find(({ name }) => name === 'text-search')?.setAside).toBe(1);
   });
 
   it('leaves nothing behind when it is dropped, and can be built again', async () => {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
-import type { Sql, StoredEvent } from '#event-store';
+import { LogUnavailable, type Sql, type StoredEvent } from '#event-store';
 import type { Json, Sealed } from '#record';
 import { isSealed, type Sealing } from '#sealing';
 import { bytewise, columnArrays, batchOf, columnText, insertBatch, type Column } from './columns.js';
 import { invocations } from './invocations.js';
-import type { Projection, TableName, Target } from './projection.js';
+import { EventFault, type Projection, type TableName, type Target } from './projection.js';
 import { partsOf, searchable } from './text-parts.js';
 
 /** Text of one batch is written when this much has gathered, in UTF-16 units: a batch may hold many large values. */
@@ -143,11 +143,21 @@ const openedParts = async (
   const key = '$blob' in sealed ? sealed.$blob : sealed.$sealed.b;
   const known = opened.get(key);
   if (known !== undefined) return known;
-  const value = await sealing.open(account, sealed);
+  const value = await sealing.open(account, sealed).catch(asEventFault);
   const parts = value.kind === 'open' ? partsOf(value.value) : [];
   if (opened.size > 500) opened.clear();
   opened.set(key, parts);
   return parts;
+};
+
+/**
+ * A value that does not open (its key was never there, its bytes were changed) is its event's fault. What has a code
+ * came from the database or the network and passes.
+ */
+const asEventFault = (error: unknown): never => {
+  const hasCode = error instanceof Error && 'code' in error && /^([0-9A-Z]{5}|E[A-Z]+)$/.test(String(error.code));
+  if (hasCode || error instanceof LogUnavailable) throw error;
+  throw new EventFault('a sealed value does not open');
 };
 
 /** Every sealed value of an event's data. */
