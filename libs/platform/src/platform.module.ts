@@ -1,19 +1,18 @@
 import type { DynamicModule, Provider } from '@nestjs/common';
 import { Module } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
-import { CommandBus, CqrsModule } from '@nestjs/cqrs';
 import type { Registry } from 'prom-client';
 import type { EventStore, Sql } from '#event-store';
 import type { Sealing } from '#sealing';
 import type { KeyRing } from './auth.js';
 import { AuthGuard } from './auth.js';
 import { BodyPipe } from './body-pipe.js';
-import { PlatformCommandBus } from './command-bus.js';
 import type { ServerConfig } from './config.js';
 import { Cursors } from './cursor.js';
 import { derivedKey } from './derived-key.js';
 import type { Logger } from './logger.js';
 import { OperatingController } from './operating.controller.js';
+import { PlatformCqrsModule } from './platform-cqrs.module.js';
 import { ProblemFilter } from './problem-filter.js';
 import { Readiness } from './readiness.js';
 import {
@@ -44,20 +43,6 @@ export interface PlatformServices {
   readonly masterKey: Uint8Array;
   readonly readiness: Readiness;
   readonly stopping: AbortSignal;
-}
-
-/** Nest's CQRS module with the platform's bus in the place of its own. */
-@Module({})
-class PlatformCqrsModule extends CqrsModule {
-  static withPlatformBus(): DynamicModule {
-    const { providers = [] } = CqrsModule.forRoot();
-    return {
-      module: PlatformCqrsModule,
-      global: true,
-      providers: [...providers, { provide: CommandBus, useClass: PlatformCommandBus }],
-      exports: [CommandBus],
-    };
-  }
 }
 
 /** The shell: the shared services by their tokens, and guard, pipe, filter and bus for every route. */
