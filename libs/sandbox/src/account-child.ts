@@ -1,5 +1,6 @@
 import type { ChainState } from './chain-state.js';
 import { crashedOutcome } from './chain-state.js';
+import { MAX_OPEN_CALLS } from './child/bootstrap.js';
 import type { Ending, SandboxChild } from './child-process.js';
 import { monotonicMs } from './marker.js';
 import type { Marker } from './marker.js';
@@ -221,9 +222,16 @@ export class AccountChild {
     const before = state.asked[number];
     if (before !== undefined) {
       before.epoch = state.epoch;
-      if (!answered || before.answer === undefined || before.answer === null) return;
-      const isSame = before.member === member && before.args === args;
-      this.#answer(chain, state, handler, number, isSame ? before.answer : diverged);
+      if (!answered) return;
+      const { answer } = before;
+      const isSame = before.member === member && before.args === args && answer !== null;
+      if (!isSame) this.#answer(chain, state, handler, number, diverged);
+      else if (answer !== undefined) this.#answer(chain, state, handler, number, answer);
+      return;
+    }
+    // Ours counts without gaps and stops at the limit of open calls.
+    if (number !== state.asked.length || (answered && state.open >= MAX_OPEN_CALLS)) {
+      this.child.kill('gone');
       return;
     }
     const asked = {
@@ -242,14 +250,20 @@ export class AccountChild {
       misfit,
       signal: state.signal,
     };
+    if (answered) state.open++;
     const reply = (answer: CallAnswer): void => {
       if (!answered) return;
       asked.answer = answer;
+      if (state.asked[number] === asked) state.open--;
       // One that began again meanwhile gets it when it asks again.
       if (state.next === handler && !state.isOver && asked.epoch === state.epoch) state.answer(handler, number, answer);
     };
     // In order: the host sees a call only after it has seen those before it.
-    state.run.onCall(call).then(reply, () => reply(unanswered));
+    try {
+      state.run.onCall(call).then(reply, () => reply(unanswered));
+    } catch {
+      reply(unanswered);
+    }
   }
 
   #answer(chain: number, state: ChainState, handler: number, number: number, answer: CallAnswer): void {

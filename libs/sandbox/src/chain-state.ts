@@ -21,6 +21,8 @@ export class ChainState implements RunningChain {
   readonly lost = new Map<number, HandlerOutcome>();
   /** Calls of the handler at `next`, kept so that a second beginning of it does not ask the host again. */
   asked: AskedCall[] = [];
+  /** Of those, the ones that wait for an answer. */
+  open = 0;
   /** How often the handler at `next` began in the present child. */
   start = 0;
   /** Counts beginnings of handlers, in whatever child. */
@@ -83,6 +85,7 @@ export class ChainState implements RunningChain {
     const index = this.next;
     this.next++;
     this.asked = [];
+    this.open = 0;
     this.start = 0;
     this.#revokeCalls();
     this.#outcomes[index] = outcome;

@@ -5,6 +5,8 @@ import type { Socket } from 'node:net';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Incoming, Outgoing } from './framing.js';
+import type { Message } from './framing.js';
+import { isFromChild } from './from-child.js';
 import { monotonicMs, readMarker } from './marker.js';
 import type { Marker } from './marker.js';
 import { nodeFlags } from './start-line.js';
@@ -66,6 +68,7 @@ export class SandboxChild {
   #pid = 0;
   #reason: Ending['reason'] | null = null;
   #ended = false;
+  #hasExited = false;
   #flushes = false;
   #isNiced = false;
   #stderr = '';
@@ -163,12 +166,12 @@ export class SandboxChild {
   kill(reason: Ending['reason']): void {
     if (this.#ended) return;
     this.#reason ??= reason;
-    if (this.#pid !== 0) killPid(this.#pid);
+    if (this.#pid !== 0 && !this.#hasExited) killPid(this.#pid);
     this.#process.kill('SIGKILL');
   }
 
   #listen(): void {
-    const incoming = new Incoming((message) => this.#hear(message as unknown as ToParent));
+    const incoming = new Incoming((message) => this.#hear(message));
     this.#pipe.on('data', (chunk: Buffer) => {
       try {
         incoming.push(chunk);
@@ -182,19 +185,30 @@ export class SandboxChild {
       if (this.#stderr.length < 4096) this.#stderr += chunk.toString('latin1');
     });
     this.#process.stderr?.on('error', () => undefined);
+    // From now on its number may be another's.
+    this.#process.on('exit', () => {
+      this.#hasExited = true;
+    });
     this.#process.on('error', (error) => this.#end(error.message));
     // `close` comes when the pipe has been read to its end, so nothing that the child said is lost.
     this.#process.on('close', () => this.#end(this.#stderr));
   }
 
-  #hear(message: ToParent): void {
-    if (message[0] === 'ready') {
-      this.#pid = message[1];
-      this.#settleReady?.resolve();
-      this.#settleReady = null;
+  #hear(message: Message): void {
+    if (this.#reason !== null) return;
+    const isReady = message[0] === 'ready';
+    // Who says ready twice names a process of his choice, which would then be watched, and killed, in his place.
+    if (!isFromChild(message) || isReady !== (this.#pid === 0)) {
+      this.kill('gone');
       return;
     }
-    this.#events?.onMessage(message);
+    if (message[0] !== 'ready') {
+      this.#events?.onMessage(message);
+      return;
+    }
+    this.#pid = message[1];
+    this.#settleReady?.resolve();
+    this.#settleReady = null;
   }
 
   #end(said: string): void {
@@ -211,7 +225,7 @@ export class SandboxChild {
   }
 
   #nice(yes: boolean): void {
-    if (yes === this.#isNiced || !this.#settings.mayRenice || this.#pid === 0) return;
+    if (yes === this.#isNiced || !this.#settings.mayRenice || this.#pid === 0 || this.#hasExited) return;
     this.#isNiced = yes;
     try {
       setPriority(this.#pid, yes ? NICE : 0);
