@@ -1,6 +1,6 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 
-/** The two functions of the hot path: one round trip to append a batch, one to claim an idempotency key. */
+/** The functions of the hot path: one round trip to append a batch, one to claim an idempotency key. */
 export class CreateAppend1764500000001 implements MigrationInterface {
   readonly name = 'CreateAppend1764500000001';
 
@@ -36,22 +36,25 @@ const lockHead = `
   end $$`;
 
 /**
- * Appends a batch. Arrays with the same prefix run in parallel: `c_` commands (numbered from 1), `w_` stream writes,
- * `k_` claims to end, `e_` events, `b_` blobs; long values come one after another in one `bytea` each. Answers one
- * row per command: `appended`, `conflict` (with the first stream that moved on) or `claim-lost`. The caller sends at
- * most one command per stream.
+ * Appends a batch, whole or not at all. Arrays with the same prefix run in parallel: `a_` accounts, `c_` commands,
+ * `w_` stream writes, `k_` claims to end, `e_` events, `b_` blobs. Long values come one after another in one `bytea`
+ * each. Offsets count from 0 in the batch, or in the batch's part of an account; the caller sends at most one command
+ * per stream. Answers one row per command when everything was written (`appended`), else one row per command that
+ * lost (`conflict` with the first stream that moved on, or `claim-lost`): the caller sends the others again.
  *
  * Blobs and claims are locked before the head, so that nothing waits for them under the head's lock. Under it, all
  * that earlier commits wrote is visible and nobody else writes: positions are dense and in commit order.
  */
 const appendEvents = `
   create function append_events(
-    c_account text[],
-    w_command integer[], w_account text[], w_stream text[], w_expected integer[],
+    a_account text[], a_events integer[],
+    c_account integer[], c_offset integer[], c_account_offset integer[], c_events integer[],
+    w_command integer[], w_account text[], w_stream text[], w_expected integer[], w_version integer[],
+    w_first integer[], w_last integer[],
     k_command integer[], k_account text[], k_key text[], k_token text[], k_result text[],
-    e_write integer[], e_version integer[], e_id uuid[], e_type text[], e_schema smallint[],
-    e_recorded timestamptz[], e_occurred timestamptz[], e_session text[],
-    e_start integer[], e_length integer[], e_bytes bytea, e_leaves bytea,
+    e_account_at integer[], e_account_offset integer[], e_account text[], e_stream text[], e_version integer[],
+    e_id uuid[], e_type text[], e_schema smallint[], e_recorded timestamptz[], e_occurred timestamptz[],
+    e_session text[], e_start integer[], e_length integer[], e_bytes bytea, e_leaves bytea,
     b_hashes bytea, b_key text[], b_start integer[], b_length integer[], b_bytes bytea
   ) returns table (command integer, status text, global_position bigint, account_position bigint,
     moved_stream text, moved_version integer)
@@ -60,9 +63,9 @@ const appendEvents = `
   #variable_conflict use_column
   declare
     base bigint;
+    sizes bigint[];
     unclaimed integer[] := '{}';
-    lost integer[];
-    written integer;
+    moved integer[];
   begin
     if cardinality(b_start) > 0 then
       perform store_blobs(b_hashes, b_key, b_start, b_length, b_bytes);
@@ -84,68 +87,65 @@ const appendEvents = `
 
     select h.position into base from head h where h.id = 1 for update;
 
-    select unclaimed || coalesce(array_agg(w.command), '{}') into lost
-      from unnest(w_command, w_account, w_stream, w_expected) w(command, account, stream, expected)
-      left join stream s on s.account = w.account and s.id = w.stream
-      where coalesce(s.version, 0) <> w.expected;
+    select
+      (select array_agg(coalesce(h.size, 0) order by a.ord)
+        from unnest(a_account) with ordinality a(account, ord)
+        left join account_head h on h.account = a.account),
+      (select array_agg(w.command)
+        from unnest(w_command, w_account, w_stream, w_expected) w(command, account, stream, expected)
+        left join stream s on s.account = w.account and s.id = w.stream
+        where coalesce(s.version, 0) <> w.expected)
+      into sizes, moved;
+
+    if moved is not null or cardinality(unclaimed) > 0 then
+      return query
+        select distinct on (w.command) w.command, 'conflict', null::bigint, null::bigint, w.stream, coalesce(s.version, 0)
+          from unnest(w_command, w_account, w_stream, w_expected) with ordinality w(command, account, stream, expected, ord)
+          left join stream s on s.account = w.account and s.id = w.stream
+          where coalesce(s.version, 0) <> w.expected and w.command <> all (unclaimed)
+          order by w.command, w.ord;
+      return query
+        select distinct u.command, 'claim-lost', null::bigint, null::bigint, null::text, null::integer
+          from unnest(unclaimed) u(command);
+      return;
+    end if;
+
+    with new_events as (
+      insert into event (position, account, account_position, stream, version, id, type, schema, recorded_at,
+          occurred_at, session_id, leaf, bytes)
+        select base + e.ord, e.account, sizes[e.account_at] + e.account_offset, e.stream, e.version, e.id, e.type,
+            e.schema, e.recorded_at, e.occurred_at, e.session_id,
+            substr(e_leaves, (e.ord::integer - 1) * 32 + 1, 32), substr(e_bytes, e.start, e.length)
+          from unnest(e_account_at, e_account_offset, e_account, e_stream, e_version, e_id, e_type, e_schema,
+              e_recorded, e_occurred, e_session, e_start, e_length)
+            with ordinality e(account_at, account_offset, account, stream, version, id, type, schema,
+              recorded_at, occurred_at, session_id, start, length, ord)
+    ), new_streams as (
+      insert into stream (account, id, version, first, last)
+        select w.account, w.stream, w.version, base + 1 + w.first, base + 1 + w.last
+          from unnest(w_account, w_stream, w_version, w_first, w_last) w(account, stream, version, first, last)
+        on conflict (account, id) do update set version = excluded.version, last = excluded.last
+    ), new_sizes as (
+      insert into account_head (account, size)
+        select a.account, sizes[a.ord] + a.events
+          from unnest(a_account, a_events) with ordinality a(account, events, ord)
+          where a.events > 0
+        on conflict (account) do update set size = excluded.size
+    )
+    update head h set position = base + cardinality(e_version) where h.id = 1 and cardinality(e_version) > 0;
+
+    if cardinality(k_command) > 0 then
+      update command c
+        set result = k.result,
+            first = sizes[c_account[k.command]] + c_account_offset[k.command],
+            last = sizes[c_account[k.command]] + c_account_offset[k.command] + c_events[k.command] - 1
+        from unnest(k_command, k_account, k_key, k_result) k(command, account, key, result)
+        where c.account = k.account and c.idempotency_key = k.key;
+    end if;
 
     return query
-      with e as (
-        select w.command, w.account, w.stream, e.*,
-            base + row_number() over (order by e.ord) as position,
-            coalesce(h.size, 0) + row_number() over (partition by w.account order by e.ord) - 1 as account_position
-          from unnest(e_write, e_version, e_id, e_type, e_schema, e_recorded, e_occurred, e_session, e_start, e_length)
-            with ordinality e(write, version, id, type, schema, recorded_at, occurred_at, session_id, start, length, ord)
-          join unnest(w_command, w_account, w_stream) with ordinality w(command, account, stream, ord) on w.ord = e.write
-          left join account_head h on h.account = w.account
-          where w.command <> all (lost)
-      ), new_events as (
-        insert into event (position, account, account_position, stream, version, id, type, schema, recorded_at,
-            occurred_at, session_id, leaf, bytes)
-          select e.position, e.account, e.account_position, e.stream, e.version, e.id, e.type, e.schema,
-              e.recorded_at, e.occurred_at, e.session_id,
-              substr(e_leaves, (e.ord::integer - 1) * 32 + 1, 32), substr(e_bytes, e.start, e.length)
-            from e
-            order by e.position
-      ), new_streams as (
-        insert into stream as s (account, id, version, first, last)
-          select e.account, e.stream, max(e.version), min(e.position), max(e.position)
-            from e group by e.account, e.stream
-          on conflict (account, id) do update set version = excluded.version, last = excluded.last
-      ), new_sizes as (
-        insert into account_head as h (account, size)
-          select e.account, count(*) from e group by e.account
-          on conflict (account) do update set size = h.size + excluded.size
-      ), new_head as (
-        update head h set position = base + (select count(*) from e) where h.id = 1 and exists (select from e)
-      ), placed as (
-        select e.command, min(e.position) as position, min(e.account_position) as account_position, count(*) as events
-          from e group by e.command
-      ), ended as (
-        select k.account, k.key, k.result,
-            coalesce(p.account_position, h.size, 0) as first,
-            coalesce(p.account_position, h.size, 0) + coalesce(p.events, 0) - 1 as last
-          from unnest(k_command, k_account, k_key, k_result) k(command, account, key, result)
-          left join placed p on p.command = k.command
-          left join account_head h on h.account = k.account
-          where k.command <> all (lost)
-      ), new_results as (
-        update command c set result = d.result, first = d.first, last = d.last
-          from ended d where c.account = d.account and c.idempotency_key = d.key
-      )
-      select c.ord::integer,
-          case when c.ord = any (unclaimed) then 'claim-lost' when c.ord = any (lost) then 'conflict' else 'appended' end,
-          p.position, coalesce(p.account_position, h.size, 0), m.stream, m.version
-        from unnest(c_account) with ordinality c(account, ord)
-        left join placed p on p.command = c.ord
-        left join account_head h on h.account = c.account
-        left join lateral (
-          select w.stream, coalesce(s.version, 0) as version
-            from unnest(w_command, w_account, w_stream, w_expected) with ordinality w(command, account, stream, expected, ord)
-            left join stream s on s.account = w.account and s.id = w.stream
-            where c.ord = any (lost) and w.command = c.ord and coalesce(s.version, 0) <> w.expected
-            order by w.ord limit 1
-        ) m on true;
+      select c.ord::integer, 'appended', base + 1 + c.first, sizes[c.account] + c.account_first, null::text, null::integer
+        from unnest(c_account, c_offset, c_account_offset) with ordinality c(account, first, account_first, ord);
   end $$`;
 
 /**

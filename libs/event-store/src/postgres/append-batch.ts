@@ -21,18 +21,21 @@ export interface WrittenStream {
 export type ItemOutcome =
   | { readonly kind: 'appended'; readonly globalFirst: bigint; readonly first: bigint }
   | { readonly kind: 'moved'; readonly stream: string; readonly version: number }
-  | { readonly kind: 'claim-lost' };
+  | { readonly kind: 'claim-lost' }
+  /** Another one lost, so nothing was written: to be sent again. */
+  | { readonly kind: 'held-back' };
 
 interface OutcomeRow {
   readonly command: number;
   readonly status: 'appended' | 'conflict' | 'claim-lost';
   readonly global_position: string | null;
-  readonly account_position: string;
+  readonly account_position: string | null;
   readonly moved_stream: string | null;
   readonly moved_version: number | null;
 }
 
-const text = `select * from append_events(${Array.from({ length: 27 }, (_, n) => `$${String(n + 1)}`).join(',')})`;
+const parameters = 38;
+const text = `select * from append_events(${Array.from({ length: parameters }, (_, n) => `$${String(n + 1)}`).join(',')})`;
 
 /** The call of `append_events` for a batch. Long values travel as bytes, one after another, not as escaped text. */
 export const appendCall = (
@@ -41,13 +44,7 @@ export const appendCall = (
 ): pg.QueryConfig & { query_timeout: number } => ({
   name: 'append_events',
   text,
-  values: [
-    texts(items.map((item) => item.account)),
-    ...streamColumns(items),
-    ...commandColumns(items),
-    ...eventColumns(items),
-    ...blobColumns(items),
-  ],
+  values: [...eventColumns(items), ...blobColumns(items)],
   query_timeout: timeoutMs,
 });
 
@@ -58,69 +55,85 @@ export const blobsCall = (items: readonly BatchItem[]): pg.QueryConfig => ({
   values: [...blobColumns(items)],
 });
 
-const streamColumns = (items: readonly BatchItem[]): readonly string[] => {
-  const command: number[] = [];
-  const account: string[] = [];
-  const stream: string[] = [];
-  const expected: number[] = [];
-  items.forEach((item, index) => {
-    for (const { draft, version } of item.streams) {
-      command.push(index + 1);
-      account.push(item.account);
-      stream.push(draft.stream);
-      expected.push(version);
-    }
-  });
-  return [plain(command), texts(account), texts(stream), plain(expected)];
-};
-
-const commandColumns = (items: readonly BatchItem[]): readonly string[] => {
-  const command: number[] = [];
-  const account: string[] = [];
-  const ended: CompletedCommand[] = [];
-  items.forEach((item, index) => {
-    for (const completed of item.commands) {
-      command.push(index + 1);
-      account.push(item.account);
-      ended.push(completed);
-    }
-  });
-  return [
-    plain(command),
-    texts(account),
-    texts(ended.map(({ key }) => key)),
-    texts(ended.map(({ token }) => token)),
-    texts(ended.map(({ result }) => JSON.stringify(result))),
-  ];
-};
-
+/** Everything but the blobs, in the order of the function's parameters. */
 const eventColumns = (items: readonly BatchItem[]): readonly (string | Buffer)[] => {
-  const write: number[] = [];
-  const events: WrittenEvent[] = [];
-  let writes = 0;
-  for (const { streams } of items) {
-    for (const stream of streams) {
-      writes += 1;
-      for (const event of stream.events) {
-        write.push(writes);
-        events.push(event);
+  const accounts = new Map<string, { readonly at: number; events: number }>();
+  const c = { account: [] as number[], offset: [] as number[], accountOffset: [] as number[], events: [] as number[] };
+  const w = {
+    command: [] as number[],
+    account: [] as string[],
+    stream: [] as string[],
+    expected: [] as number[],
+    version: [] as number[],
+    first: [] as number[],
+    last: [] as number[],
+  };
+  const k = { command: [] as number[], account: [] as string[], completed: [] as CompletedCommand[] };
+  const e = { accountAt: [] as number[], accountOffset: [] as number[], written: [] as WrittenEvent[] };
+  items.forEach((item, index) => {
+    const account = accounts.get(item.account) ?? { at: accounts.size + 1, events: 0 };
+    accounts.set(item.account, account);
+    c.account.push(account.at);
+    c.offset.push(e.written.length);
+    c.accountOffset.push(account.events);
+    for (const { draft, version, events } of item.streams) {
+      w.command.push(index + 1);
+      w.account.push(item.account);
+      w.stream.push(draft.stream);
+      w.expected.push(version);
+      w.version.push(version + events.length);
+      w.first.push(e.written.length);
+      w.last.push(e.written.length + events.length - 1);
+      for (const event of events) {
+        e.accountAt.push(account.at);
+        e.accountOffset.push(account.events);
+        e.written.push(event);
+        account.events += 1;
       }
     }
-  }
-  const places = placesOf(events.map(({ bytes }) => bytes));
+    c.events.push(account.events - (c.accountOffset.at(-1) ?? 0));
+    for (const completed of item.commands) {
+      k.command.push(index + 1);
+      k.account.push(item.account);
+      k.completed.push(completed);
+    }
+  });
+  const places = placesOf(e.written.map(({ bytes }) => bytes));
+  const events = e.written.map(({ event }) => event);
   return [
-    plain(write),
-    plain(events.map(({ event }) => event.streamVersion)),
-    plain(events.map(({ event }) => event.id)),
-    plain(events.map(({ event }) => event.type)),
-    plain(events.map(({ event }) => event.schema)),
-    plain(events.map(({ event }) => event.recordedAt)),
-    plain(events.map(({ event }) => event.occurredAt)),
-    texts(events.map(({ event }) => event.sessionId ?? null)),
+    texts([...accounts.keys()]),
+    plain([...accounts.values()].map((account) => account.events)),
+    plain(c.account),
+    plain(c.offset),
+    plain(c.accountOffset),
+    plain(c.events),
+    plain(w.command),
+    texts(w.account),
+    texts(w.stream),
+    plain(w.expected),
+    plain(w.version),
+    plain(w.first),
+    plain(w.last),
+    plain(k.command),
+    texts(k.account),
+    texts(k.completed.map(({ key }) => key)),
+    texts(k.completed.map(({ token }) => token)),
+    texts(k.completed.map(({ result }) => JSON.stringify(result))),
+    plain(e.accountAt),
+    plain(e.accountOffset),
+    texts(events.map((event) => event.account)),
+    texts(events.map((event) => event.stream)),
+    plain(events.map((event) => event.streamVersion)),
+    plain(events.map((event) => event.id)),
+    plain(events.map((event) => event.type)),
+    plain(events.map((event) => event.schema)),
+    plain(events.map((event) => event.recordedAt)),
+    plain(events.map((event) => event.occurredAt)),
+    texts(events.map((event) => event.sessionId ?? null)),
     plain(places.start),
     plain(places.length),
     places.bytes,
-    Buffer.concat(events.map(({ leaf }) => leaf)),
+    Buffer.concat(e.written.map(({ leaf }) => leaf)),
   ];
 };
 
@@ -163,17 +176,17 @@ const quoted = (value: string | null): string => {
   return special.test(value) ? `"${value.replace(/[\\"]/gu, '\\$&')}"` : `"${value}"`;
 };
 
-/** The rows of `append_events`, one for each append of the batch, in its order. */
-export const outcomesOf = (rows: readonly unknown[]): readonly ItemOutcome[] => {
-  const outcomes: ItemOutcome[] = [];
+/** What the rows of `append_events` say of each of `count` appends, in their order. */
+export const outcomesOf = (rows: readonly unknown[], count: number): readonly ItemOutcome[] => {
+  const outcomes = Array.from({ length: count }, (): ItemOutcome => ({ kind: 'held-back' }));
   for (const row of rows as readonly OutcomeRow[]) outcomes[row.command - 1] = outcomeOf(row);
   return outcomes;
 };
 
 const outcomeOf = (row: OutcomeRow): ItemOutcome => {
   if (row.status === 'claim-lost') return { kind: 'claim-lost' };
-  if (row.status === 'conflict')
+  if (row.status === 'conflict') {
     return { kind: 'moved', stream: row.moved_stream ?? '', version: row.moved_version ?? 0 };
-  // An append without events has no place in the whole log.
-  return { kind: 'appended', globalFirst: BigInt(row.global_position ?? -1), first: BigInt(row.account_position) };
+  }
+  return { kind: 'appended', globalFirst: BigInt(row.global_position ?? -1), first: BigInt(row.account_position ?? 0) };
 };

@@ -48,6 +48,8 @@ interface Pending {
   unanswered: BatchItem[];
 }
 
+type Lost = Extract<ItemOutcome, { kind: 'moved' | 'claim-lost' }>;
+
 const maxBatchItems = 256;
 const maxBatchBytes = 4 * 1024 * 1024;
 const maxQueuedBytes = 128 * 1024 * 1024;
@@ -206,7 +208,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     try {
       const rows = await (batch.some((pending) => pending.outrun) ? knowingVersions(client, batch, call) : call());
       becameReachable();
-      return await settle(client, batch, outcomesOf(rows));
+      return await settle(client, batch, outcomesOf(rows, batch.length));
     } catch (error) {
       const fault = faultOf(error);
       if (fault === 'again') return becameAway(batch, error);
@@ -259,11 +261,12 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     outcomes: readonly ItemOutcome[],
   ): Promise<readonly Pending[]> => {
     const committed: BatchItem[] = [];
-    const losers: [Pending, Exclude<ItemOutcome, { kind: 'appended' }>][] = [];
+    const again: Pending[] = [];
+    const losers: [Pending, Lost][] = [];
     for (const [index, pending] of batch.entries()) {
-      const outcome = outcomes[index];
-      if (outcome === undefined) throw new Error('the log gave no outcome for an append');
+      const outcome = outcomes[index] ?? { kind: 'held-back' };
       if (outcome.kind === 'appended') committed.push(answer(pending, pending.item, outcome));
+      else if (outcome.kind === 'held-back') again.push(pending);
       else losers.push([pending, outcome]);
     }
     if (committed.length > 0) options.committed(committed);
@@ -272,11 +275,14 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
       client,
       losers.map(([pending]) => pending),
     );
-    return losers.filter(([pending, outcome]) => pending.state === 'taken' && !lost(pending, outcome)).map(([p]) => p);
+    for (const [pending, outcome] of losers) {
+      if (pending.state === 'taken' && !lost(pending, outcome)) again.push(pending);
+    }
+    return again;
   };
 
   /** Answers an append that lost; false when it may try again because it did not care for the version. */
-  const lost = (pending: Pending, outcome: Exclude<ItemOutcome, { kind: 'appended' }>): boolean => {
+  const lost = (pending: Pending, outcome: Lost): boolean => {
     if (outcome.kind === 'claim-lost') {
       finish(pending, { kind: 'claim-lost' });
       return true;
