@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore, StoredEvent } from '#event-store';
 import type { EventType } from '#record';
 
@@ -36,41 +37,82 @@ export const followAccount = async function* (
     ...(sessionId === undefined ? {} : { sessionId }),
     ...(stream === undefined ? {} : { stream }),
   };
+  const growth = watchGrowth(store, signal);
   let at = query.after;
   let saidAt = Date.now();
-  while (!signal.aborted) {
-    const until = (await store.accountSize(account)) - 1n;
-    if (until > at) {
-      const events = await store.readAccount(account, { ...filter, after: at, until, limit: stepEvents });
-      const last = events.at(-1);
-      // A page that is not full has seen everything up to `until`, whatever the filter left out.
-      at = events.length === stepEvents && last !== undefined ? last.position : until;
-      if (events.length > 0) {
-        yield { kind: 'events', events };
+  try {
+    while (!signal.aborted) {
+      growth.look();
+      const until = (await store.accountSize(account)) - 1n;
+      if (until > at) {
+        const events = await store.readAccount(account, { ...filter, after: at, until, limit: stepEvents });
+        const last = events.at(-1);
+        // A page that is not full has seen everything up to `until`, whatever the filter left out.
+        at = events.length === stepEvents && last !== undefined ? last.position : until;
+        if (events.length > 0) {
+          yield { kind: 'events', events };
+          saidAt = Date.now();
+          continue;
+        }
+      }
+      const wait = idleMs - (Date.now() - saidAt);
+      if (wait > 0) await growth.since(Math.min(wait, lookEveryMs));
+      else {
+        yield { kind: 'nothing', upTo: at };
         saidAt = Date.now();
-        continue;
       }
     }
-    const wait = idleMs - (Date.now() - saidAt);
-    if (wait <= 0) {
-      yield { kind: 'nothing', upTo: at };
-      saidAt = Date.now();
-    } else await appended(store, Math.min(wait, lookEveryMs), signal);
+  } finally {
+    growth.stop();
   }
 };
 
 /** How often a quiet log is looked at, ms: another replica may have written. */
-const lookEveryMs = 100;
+const lookEveryMs = 250;
 
-const appended = (store: EventStore, atMostMs: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      stop();
-      signal.removeEventListener('abort', done);
-      resolve();
-    };
-    const timer = setTimeout(done, atMostMs);
-    const stop = store.onAppended(done);
-    signal.addEventListener('abort', done, { once: true });
-  });
+/** How long after one look the next one is, at least, ms: every commit wakes every reader of every account. */
+const restMs = 20;
+
+interface Growth {
+  /** From here on growth counts. */
+  look(): void;
+  /** Resolves when this process has appended since the look, or after a while. */
+  since(atMostMs: number): Promise<void>;
+  stop(): void;
+}
+
+const watchGrowth = (store: EventStore, signal: AbortSignal): Growth => {
+  let lookedAt = 0;
+  let grown = false;
+  let wake: (() => void) | null = null;
+  const tell = (): void => {
+    grown = true;
+    wake?.();
+  };
+  const stopListening = store.onAppended(tell);
+  signal.addEventListener('abort', tell, { once: true });
+  const pause = (ms: number): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  return {
+    look: () => {
+      lookedAt = Date.now();
+      grown = false;
+    },
+    since: async (atMostMs) => {
+      if (!grown) await pause(atMostMs);
+      const rest = restMs - (Date.now() - lookedAt);
+      if (rest > 0 && !signal.aborted) await sleep(rest);
+    },
+    stop: () => {
+      stopListening();
+      signal.removeEventListener('abort', tell);
+      wake?.();
+    },
+  };
+};

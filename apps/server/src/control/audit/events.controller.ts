@@ -1,7 +1,7 @@
 import { Body, Controller, Get, HttpCode, Inject, Post, Req, Res } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import type { EventStore, ReadRange, StoredEvent } from '#event-store';
+import { LogUnavailable, type EventStore, type ReadRange, type StoredEvent } from '#event-store';
 import {
   Account,
   Allow,
@@ -111,7 +111,8 @@ export class EventsController {
   /** A value of another account, or one that is forged, is not told from one that never was. */
   private async ofThisAccount(account: string, values: readonly Sealed[]): Promise<readonly Sealed[]> {
     for (const [index, value] of values.entries()) {
-      await this.sealing.openText(account, value).catch(() => {
+      await this.sealing.openText(account, value).catch((error: unknown) => {
+        if (error instanceof LogUnavailable) throw error;
         throw badValue(index, 'is no sealed value of this account');
       });
     }
