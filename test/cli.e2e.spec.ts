@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import {
@@ -24,6 +24,8 @@ const program = join(root, 'bin/hookledger.js');
 const servers: RunningServer[] = [];
 const folders: string[] = [];
 const children: ChildProcess[] = [];
+
+beforeAll(ensureBuilt, patience);
 
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill('SIGKILL');
@@ -66,7 +68,6 @@ interface Running {
 }
 
 const begin = (args: readonly string[], options: RunOptions = {}): Running => {
-  ensureBuilt();
   const child = spawn(process.execPath, [...(options.node ?? []), options.program ?? program, ...args], {
     cwd: tmpdir(),
     stdio: ['pipe', 'pipe', 'pipe'],
@@ -125,14 +126,18 @@ const context = (systemPrompt: string): string =>
   JSON.stringify({ sessionId: '42', agentId: '7', sessionKind: 'direct', systemPrompt });
 
 describe('the command', () => {
-  it('says what it is and what it can do', async () => {
-    const [version, help, more] = await Promise.all([run(['--version']), run(['--help']), run(['fire', '--help'])]);
-    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-    expect(version).toEqual({ code: 0, out: `${manifest.version}\n`, err: '' });
-    expect(help.code).toBe(0);
-    for (const name of ['doctor', 'keys', 'fire', 'events', 'conformance']) expect(help.out).toContain(`  ${name} `);
-    expect([more.code, more.out]).toEqual([0, expect.stringContaining('--context FILE')]);
-  }, 60_000);
+  it(
+    'says what it is and what it can do',
+    async () => {
+      const [version, help, more] = await Promise.all([run(['--version']), run(['--help']), run(['fire', '--help'])]);
+      const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+      expect(version).toEqual({ code: 0, out: `${manifest.version}\n`, err: '' });
+      expect(help.code).toBe(0);
+      for (const name of ['doctor', 'keys', 'fire', 'events', 'conformance']) expect(help.out).toContain(`  ${name} `);
+      expect([more.code, more.out]).toEqual([0, expect.stringContaining('--context FILE')]);
+    },
+    patience,
+  );
 
   it.each([
     ['an unknown command', ['frob'], 'there is no command "frob"'],
@@ -148,7 +153,7 @@ describe('the command', () => {
       expect(err).toContain(words);
       expect(err).toContain('Usage: hookledger');
     },
-    60_000,
+    patience,
   );
 
   // What another Node says of itself; the one that is started again says the truth.
@@ -165,27 +170,35 @@ describe('the command', () => {
     return folder;
   };
 
-  it('started by another Node, goes on with its own and keeps the exit code', async () => {
-    const [version, unknown] = await Promise.all([
-      run(['--version'], { node: asNode20 }),
-      run(['frob'], { node: asNode20 }),
-    ]);
-    expect(version).toMatchObject({ code: 0, err: '' });
-    expect(unknown.code).toBe(2);
-  }, 60_000);
+  it(
+    'started by another Node, goes on with its own and keeps the exit code',
+    async () => {
+      const [version, unknown] = await Promise.all([
+        run(['--version'], { node: asNode20 }),
+        run(['frob'], { node: asNode20 }),
+      ]);
+      expect(version).toMatchObject({ code: 0, err: '' });
+      expect(unknown.code).toBe(2);
+    },
+    patience,
+  );
 
-  it('says what is missing where it has no Node of its own, or was not built', async () => {
-    const folder = copyElsewhere();
-    const elsewhere = join(folder, 'bin/hookledger.js');
-    const unbuilt = await run(['--version'], { program: elsewhere });
-    expect([unbuilt.code, unbuilt.err]).toEqual([1, expect.stringContaining('npm run build')]);
-    mkdirSync(join(folder, 'dist/apps/cli/src'), { recursive: true });
-    writeFileSync(join(folder, 'dist/apps/cli/src/main.js'), 'console.log("ran")');
-    expect(await run([], { program: elsewhere })).toEqual({ code: 0, out: 'ran\n', err: '' });
-    const nodeless = await run([], { program: elsewhere, node: asNode20 });
-    expect([nodeless.code, nodeless.out]).toEqual([1, '']);
-    expect(nodeless.err).toMatch(/needs Node 24, and this is 20\.19\.0.*npm ci/su);
-  }, 60_000);
+  it(
+    'says what is missing where it has no Node of its own, or was not built',
+    async () => {
+      const folder = copyElsewhere();
+      const elsewhere = join(folder, 'bin/hookledger.js');
+      const unbuilt = await run(['--version'], { program: elsewhere });
+      expect([unbuilt.code, unbuilt.err]).toEqual([1, expect.stringContaining('npm run build')]);
+      mkdirSync(join(folder, 'dist/apps/cli/src'), { recursive: true });
+      writeFileSync(join(folder, 'dist/apps/cli/src/main.js'), 'console.log("ran")');
+      expect(await run([], { program: elsewhere })).toEqual({ code: 0, out: 'ran\n', err: '' });
+      const nodeless = await run([], { program: elsewhere, node: asNode20 });
+      expect([nodeless.code, nodeless.out]).toEqual([1, '']);
+      expect(nodeless.err).toMatch(/needs Node 24, and this is 20\.19\.0.*npm ci/su);
+    },
+    patience,
+  );
 });
 
 describe('doctor', () => {
