@@ -9,8 +9,6 @@ import type { Message } from './framing.js';
 import { isFromChild } from './from-child.js';
 import { monotonicMs, readMarker } from './marker.js';
 import type { Marker } from './marker.js';
-import { nodeFlags } from './start-line.js';
-import type { StartLine } from './start-line.js';
 import type { ToChild, ToParent } from './wire.js';
 
 /** Looking at a busy child, ms. */
@@ -22,11 +20,8 @@ const NICE = 10;
 const READY_MS = 15_000;
 
 export interface ChildSettings {
-  readonly program: string;
-  readonly isolatedVm: string;
-  readonly startLine: StartLine;
-  readonly jit: boolean;
-  readonly isolateMiB: number;
+  /** The whole command of a child's start line. */
+  readonly command: readonly string[];
   /** A child whose resident memory grows past this is killed. */
   readonly maxBytes: number;
   readonly mayRenice: boolean;
@@ -69,6 +64,7 @@ export class SandboxChild {
   #reason: Ending['reason'] | null = null;
   #ended = false;
   #hasExited = false;
+  #isReady = false;
   #flushes = false;
   #isNiced = false;
   #stderr = '';
@@ -78,16 +74,7 @@ export class SandboxChild {
   constructor(settings: ChildSettings) {
     this.#settings = settings;
     this.#markerFd = openNameless();
-    const { before, becomes } = settings.startLine;
-    const own = JSON.stringify({ isolateMiB: settings.isolateMiB, user: becomes });
-    const [command, ...rest] = [
-      ...before,
-      process.execPath,
-      ...nodeFlags(settings.jit),
-      settings.program,
-      settings.isolatedVm,
-      own,
-    ];
+    const [command = '', ...rest] = settings.command;
     this.#process = spawn(command, rest, {
       env: {},
       cwd: '/',
@@ -197,8 +184,7 @@ export class SandboxChild {
   #hear(message: Message): void {
     if (this.#reason !== null) return;
     const isReady = message[0] === 'ready';
-    // Who says ready twice names a process of his choice, which would then be watched, and killed, in his place.
-    if (!isFromChild(message) || isReady !== (this.#pid === 0)) {
+    if (!isFromChild(message) || isReady === this.#isReady) {
       this.kill('gone');
       return;
     }
@@ -206,7 +192,8 @@ export class SandboxChild {
       this.#events?.onMessage(message);
       return;
     }
-    this.#pid = message[1];
+    this.#isReady = true;
+    this.#pid = innermost(this.#process.pid ?? 0) || message[1];
     this.#settleReady?.resolve();
     this.#settleReady = null;
   }
@@ -240,6 +227,19 @@ const killPid = (pid: number): void => {
     process.kill(pid, 'SIGKILL');
   } catch {
     // It ended meanwhile.
+  }
+};
+
+/**
+ * The process at the end of a start line: each part of it has one child or became the next one. The child itself cannot
+ * tell the number that it is known by outside its namespace.
+ */
+const innermost = (pid: number): number => {
+  try {
+    const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean);
+    return child === undefined ? pid : innermost(Number(child));
+  } catch {
+    return 0;
   }
 };
 

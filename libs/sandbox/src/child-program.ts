@@ -1,13 +1,16 @@
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { mkdtemp, rm, writeFile, chmod } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+/** What a child is started with. */
 export interface ChildProgram {
-  readonly path: string;
-  /** Where isolated-vm is; the child loads it from there. */
-  readonly isolatedVm: string;
+  /** The folder of its program, and the file in it that is run. */
+  readonly folder: string;
+  readonly file: string;
+  /** isolated-vm's binary. */
+  readonly addon: string;
   readonly remove: () => Promise<void>;
 }
 
@@ -17,15 +20,14 @@ export interface ChildProgram {
  * it is bundled once into a temporary folder.
  */
 export const childProgram = async (): Promise<ChildProgram> => {
-  const isolatedVm = createRequire(import.meta.url).resolve('isolated-vm');
+  const addon = addonPath();
   if (import.meta.url.endsWith('.js')) {
-    return {
-      path: fileURLToPath(new URL('./child/main.js', import.meta.url)),
-      isolatedVm,
-      remove: () => Promise.resolve(),
-    };
+    const folder = fileURLToPath(new URL('.', import.meta.url));
+    return { folder, file: 'child/main.js', addon, remove: () => Promise.resolve() };
   }
   const { build } = await import('esbuild');
+  const folder = await mkdtemp(join(tmpdir(), 'hookledger-sandbox-'));
+  await chmod(folder, 0o755);
   const bundle = await build({
     entryPoints: [fileURLToPath(new URL('./child/main.ts', import.meta.url))],
     bundle: true,
@@ -34,10 +36,13 @@ export const childProgram = async (): Promise<ChildProgram> => {
     platform: 'node',
     target: 'node24',
   });
-  const folder = await mkdtemp(join(tmpdir(), 'hookledger-sandbox-'));
-  const path = join(folder, 'main.mjs');
-  await writeFile(path, bundle.outputFiles[0]?.text ?? '');
-  await chmod(folder, 0o755);
-  await chmod(path, 0o644);
-  return { path, isolatedVm, remove: () => rm(folder, { recursive: true, force: true }) };
+  await writeFile(join(folder, 'main.mjs'), bundle.outputFiles[0]?.text ?? '', { mode: 0o644 });
+  return { folder, file: 'main.mjs', addon, remove: () => rm(folder, { recursive: true, force: true }) };
+};
+
+/** isolated-vm finds its binary with node-gyp-build, which it brings. */
+const addonPath = (): string => {
+  const isolatedVm = createRequire(import.meta.url).resolve('isolated-vm');
+  const { resolve } = createRequire(isolatedVm)('node-gyp-build') as { resolve: (folder: string) => string };
+  return resolve(dirname(isolatedVm));
 };

@@ -37,7 +37,7 @@ describe('a message from a child', () => {
     [['call', 1, 0.5, 0, 0, true, 'ask', '[]', null]],
     [['outcomes', 1, true, 0, '=', 'raw', Number.NaN, '']],
     [['outcomes', -1, true]],
-    [['ready', 1]],
+    [['ready', -1]],
     [['unknown']],
     [[]],
   ] as [Message][])('stays within its bounds: %.60j', (message) => {

@@ -20,7 +20,7 @@ const MAX_FAULT = 1000;
 export const isFromChild = (message: Message): message is ToParent => {
   switch (message[0]) {
     case 'ready':
-      return message.length === 2 && isCount(message[1]) && message[1] > 1;
+      return message.length === 2 && isCount(message[1]);
     case 'outcomes':
       return isCount(message[1]) && typeof message[2] === 'boolean' && areOutcomes(message);
     case 'restarted':

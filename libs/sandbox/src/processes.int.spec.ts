@@ -6,7 +6,9 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import { build } from 'esbuild';
 import type { CallAnswer, Sandbox, SandboxOptions } from './index.js';
 import { startSandbox } from './index.js';
-import { startLines } from './start-line.js';
+import { childProgram } from './child-program.js';
+import { SandboxChild } from './child-process.js';
+import { nodeFlags, startLines } from './start-line.js';
 import { testGuest } from './testing/guest.js';
 import { changedTo, handlerOf, outcomesOf, realmOf, said } from './testing/harness.js';
 import { descendants, isAlive, read, sandboxPids, until } from './testing/processes.js';
@@ -215,15 +217,35 @@ describe('the start line', () => {
           false,
         ]);
       }
-      expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThan(30);
+      // Its root is its own: Node, the program, the libraries.
+      expect(readdirSync(`/proc/${pid}/root`).sort()).toEqual(expect.arrayContaining(['sandbox', 'usr']));
+      expect(readdirSync(`/proc/${pid}/root`)).not.toEqual(expect.arrayContaining(['proc']));
+      expect(readdirSync(`/proc/${pid}/root/sandbox`).sort()).toEqual([
+        'addon.node',
+        'node',
+        'package.json',
+        'prlimit',
+        'program',
+        'setpriv',
+      ]);
     }
   });
 
   it.each(startLines(isRoot, 512 * 1024 * 1024, false).map((line) => [line.name, line] as const))(
-    'is one of several, and says what it lacks: %s',
-    (_, line) => {
-      const isFull = line.before.some((part) => part === '--net' || part === '--user');
-      expect(line.missing.length > 0).toBe(!isFull);
+    'starts a child, or leaves it to a softer one: %s',
+    async (_, line) => {
+      const program = await childProgram();
+      const command = line.command({ ...program, node: process.execPath, flags: nodeFlags(false), isolateMiB: 128 });
+      const child = new SandboxChild({ command, maxBytes: 512 * 1024 * 1024, mayRenice: false });
+      const isReady = await child.ready.then(
+        () => true,
+        () => false,
+      );
+      if (isRoot || line.name === 'nothing') expect([line.name, isReady]).toEqual([line.name, true]);
+      if (isReady) expect(sandboxPids(process.pid)).toContain(child.pid);
+      child.kill('asked');
+      await child.ended;
+      await program.remove();
     },
   );
 

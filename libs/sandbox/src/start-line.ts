@@ -4,78 +4,152 @@ import { join } from 'node:path';
 /** An unprivileged user that owns nothing: `nobody` on every Linux. */
 const NOBODY = 65534;
 
-/** The kernel's limit on writable memory counts what is reserved and never used, so it is above the limit on resident memory. */
-const DATA_SLACK = 256 * 1024 * 1024;
-
-/** How a child is started: what stands before `node`, and what is missing in it, in words for an operator. */
-export interface StartLine {
-  readonly name: string;
-  readonly before: readonly string[];
-  /** The user that the child itself has to become, since the start line cannot. */
-  readonly becomes: number | null;
-  readonly missing: readonly string[];
+/** What a start line starts. */
+export interface Started {
+  /** Node itself. */
+  readonly node: string;
+  readonly flags: readonly string[];
+  /** The folder of the child's program, and the file in it that is run. */
+  readonly folder: string;
+  readonly file: string;
+  /** isolated-vm's binary. */
+  readonly addon: string;
+  readonly isolateMiB: number;
 }
 
-const tool = (name: string): string | null =>
-  ['/usr/bin', '/bin', '/usr/sbin', '/sbin'].map((folder) => join(folder, name)).find((path) => existsSync(path)) ??
-  null;
+/** How a child is started: a whole command, and what is missing in it, in words for an operator. */
+export interface StartLine {
+  readonly name: string;
+  readonly command: (started: Started) => readonly string[];
+  readonly missing: readonly string[];
+}
 
 const NO_NAMESPACES = 'no namespaces of its own (network, processes, mounts): needs root or user namespaces';
 const SAME_USER =
   'runs as the same user as the server: start the server as root to give the children a user without rights';
-const NO_LIMITS = 'no limits on open files and core dumps: needs prlimit';
+const OWN_FILES = 'sees the files of the user that the server runs as: needs a mount namespace with a root of its own';
+const NO_LIMITS = 'no limits on memory, open files and core dumps: needs prlimit';
 const MAY_GAIN = 'may gain privileges: needs setpriv (--no-new-privs)';
+const MAY_OUTLIVE =
+  'may outlive a server that is killed, until what it runs comes to an end: needs a process namespace';
 
 /**
- * Start lines from the hardest to none. The first that works on this machine is taken. A child dies with the server in
- * all of them that have setpriv: the death signal is set before `unshare`, and kept over the change of user.
+ * The kernel's limit on writable memory counts what is reserved and never used, so it is above the one on resident memory.
+ */
+const DATA_SLACK = 256 * 1024 * 1024;
+
+/**
+ * A root of the child's own: Node, the child's program, isolated-vm and the system's libraries, read-only, and nothing
+ * else; no /proc, no home, no data folder. Mounted in the child's mount namespace, so it goes with it. Who has changed
+ * root cannot make user namespaces either. /sys is only the place
+ * where it is put together, in the child's own view: it is there on every Linux, and nothing that is needed is below it.
+ * Arguments: node, addon, program, prlimit, setpriv, command.
+ */
+const OWN_ROOT = `set -e
+node=$1 addon=$2 program=$3 prlimit=$4 setpriv=$5
+shift 5
+mount -t tmpfs -o size=64k,nr_inodes=128,mode=755,nosuid,nodev tmpfs /sys
+cd /sys
+keep() { mount --rbind "$1" "$2"; mount -o remount,bind,ro,nosuid,nodev "$2"; }
+keep_file() { : > "$2"; keep "$1" "$2"; }
+mkdir sandbox sandbox/program
+keep_file "$node" sandbox/node
+keep_file "$addon" sandbox/addon.node
+keep_file "$prlimit" sandbox/prlimit
+keep_file "$setpriv" sandbox/setpriv
+keep "$program" sandbox/program
+echo '{"type":"module"}' > sandbox/package.json
+for folder in /lib /lib32 /lib64 /usr/lib /usr/lib32 /usr/lib64; do
+  mkdir -p ".\${folder%/*}"
+  if [ -L "$folder" ]; then ln -s "$(readlink "$folder")" ".$folder"
+  elif [ -d "$folder" ]; then mkdir ".$folder"; keep "$folder" ".$folder"
+  fi
+done
+if [ -f /etc/ld.so.cache ]; then mkdir etc; keep_file /etc/ld.so.cache etc/ld.so.cache; fi
+mount -o remount,bind,ro,nosuid,nodev /sys
+unset PWD OLDPWD
+exec chroot . "$@"`;
+
+/** Runs the rest as a child and waits for it. */
+const STAY = 'unset PWD OLDPWD; "$@"; exit $?';
+
+const SPACES = ['--net', '--ipc', '--uts', '--mount', '--pid', '--fork', '--kill-child'];
+
+const inPlace =
+  (before: readonly string[], becomes: number | null = null) =>
+  ({ node, flags, folder, file, addon, isolateMiB }: Started): readonly string[] => [
+    ...before,
+    node,
+    ...flags,
+    join(folder, file),
+    addon,
+    JSON.stringify({ isolateMiB, user: becomes }),
+  ];
+
+const inOwnRoot =
+  (before: readonly string[], prlimit: string, setpriv: string, limits: readonly string[], rights: readonly string[]) =>
+  ({ node, flags, folder, file, addon, isolateMiB }: Started): readonly string[] => [
+    ...before,
+    ...['/bin/sh', '-c', OWN_ROOT, 'sh', node, addon, folder, prlimit, setpriv],
+    ...['/sandbox/prlimit', ...limits, '/sandbox/setpriv', ...rights],
+    ...['/sandbox/node', ...flags, join('/sandbox/program', file), '/sandbox/addon.node'],
+    JSON.stringify({ isolateMiB, user: null }),
+  ];
+
+/**
+ * Start lines from the hardest to none; the first that works on this machine is taken. In all of them that have
+ * setpriv a child dies with the server: the death signal is set before `unshare`, and kept over the change of user.
  */
 export const startLines = (isRoot: boolean, maxBytes: number, jit: boolean): readonly StartLine[] => {
   const [unshare, prlimit, setpriv] = ['unshare', 'prlimit', 'setpriv'].map(tool);
-  const lines: StartLine[] = [];
+  const nothing: StartLine = {
+    name: 'nothing',
+    command: inPlace([]),
+    missing: [NO_NAMESPACES, isRoot ? 'runs as root' : SAME_USER, NO_LIMITS, MAY_GAIN, MAY_OUTLIVE],
+  };
+  if (!setpriv || !prlimit) return [nothing];
   // The JIT reserves half a gigabyte for code in each isolate and counts it as data: there the limit would hit everybody.
   const data = jit ? [] : [`--data=${maxBytes + DATA_SLACK}`];
-  const limits = prlimit ? [prlimit, '--nofile=64', '--core=0', '--fsize=65536', ...data] : [];
-  if (setpriv && prlimit) {
-    const dying = [setpriv, '--pdeathsig', 'KILL'];
-    const bare = [setpriv, '--no-new-privs', '--pdeathsig', 'keep'];
-    const spaces = ['--net', '--ipc', '--uts', '--mount', '--pid', '--fork', '--kill-child'];
-    const asNobody = [setpriv, `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', ...bare.slice(1)];
-    const dropped = [...bare, '--inh-caps=-all', '--bounding-set=-all'];
-    if (isRoot && unshare) {
-      const apart = [...dying, unshare, ...spaces, ...limits];
-      lines.push({ name: 'namespaces, nobody', before: [...apart, ...asNobody], becomes: null, missing: [] });
-      // Where nobody may not read the program's folder, the child becomes nobody once it has loaded itself.
-      // Changing user clears the death signal, so a shell stays behind as the first process of the namespace: when it
-      // dies with the server, the kernel ends everything in there.
-      const first = [...dying, unshare, ...spaces, '/bin/sh', '-c', '"$@"; exit $?', 'sh', ...limits, ...bare];
-      lines.push({ name: 'namespaces, becomes nobody', before: first, becomes: NOBODY, missing: [] });
-    }
-    if (unshare) {
-      const apart = [...dying, unshare, '--user', '--map-current-user', ...spaces, ...limits, ...dropped];
-      if (!isRoot) lines.push({ name: 'user namespaces', before: apart, becomes: null, missing: [] });
-    }
-    if (isRoot) {
-      lines.push({
-        name: 'nobody',
-        before: [...dying, ...limits, ...asNobody],
-        becomes: null,
-        missing: [NO_NAMESPACES],
-      });
-      lines.push({
-        name: 'becomes nobody',
-        before: [...dying, ...limits, ...bare],
-        becomes: NOBODY,
-        missing: [NO_NAMESPACES],
-      });
-    }
-    const missing = isRoot ? [NO_NAMESPACES, 'runs as root'] : [NO_NAMESPACES, SAME_USER];
-    lines.push({ name: 'limits', before: [...dying, ...limits, ...bare], becomes: null, missing });
+  const limits = ['--nofile=64', '--core=0', '--fsize=65536', ...data];
+  const limited = [prlimit, ...limits];
+  const dying = [setpriv, '--pdeathsig', 'KILL'];
+  const kept = ['--no-new-privs', '--pdeathsig', 'keep'];
+  const nobody = [`--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', ...kept];
+  const none = [...kept, '--inh-caps=-all', '--bounding-set=-all'];
+  const lines: StartLine[] = [];
+  if (unshare && isRoot) {
+    const apart = [...dying, unshare, ...SPACES];
+    const becomes = [...apart, '/bin/sh', '-c', STAY, 'sh', ...limited, setpriv, ...kept];
+    lines.push(
+      { name: 'own root, nobody', command: inOwnRoot(apart, prlimit, setpriv, limits, nobody), missing: [] },
+      { name: 'namespaces, nobody', command: inPlace([...apart, ...limited, setpriv, ...nobody]), missing: [] },
+      // Where nobody may not read the program's folder, the child becomes nobody once it has loaded itself. That clears
+      // the death signal, so a shell stays behind as the first process of the namespace: when it dies with the server,
+      // the kernel ends everything in there.
+      { name: 'namespaces, becomes nobody', command: inPlace(becomes, NOBODY), missing: [] },
+    );
   }
-  const nothing = [NO_NAMESPACES, SAME_USER, NO_LIMITS, MAY_GAIN];
-  lines.push({ name: 'nothing', before: [], becomes: null, missing: nothing });
-  return lines;
+  if (unshare && !isRoot) {
+    const apart = [...dying, unshare, '--user', '--map-root-user', ...SPACES];
+    lines.push(
+      { name: 'own root, user namespace', command: inOwnRoot(apart, prlimit, setpriv, limits, none), missing: [] },
+      { name: 'user namespace', command: inPlace([...apart, ...limited, setpriv, ...none]), missing: [OWN_FILES] },
+    );
+  }
+  if (isRoot) {
+    const before = [...dying, ...limited, setpriv];
+    lines.push(
+      { name: 'nobody', command: inPlace([...before, ...nobody]), missing: [NO_NAMESPACES] },
+      { name: 'becomes nobody', command: inPlace([...before, ...kept], NOBODY), missing: [NO_NAMESPACES, MAY_OUTLIVE] },
+    );
+  }
+  const missing = [NO_NAMESPACES, isRoot ? 'runs as root' : SAME_USER];
+  return [...lines, { name: 'limits', command: inPlace([...dying, ...limited, setpriv, ...kept]), missing }, nothing];
 };
+
+const tool = (name: string): string | null =>
+  ['/usr/bin', '/bin', '/usr/sbin', '/sbin'].map((folder) => join(folder, name)).find((path) => existsSync(path)) ??
+  null;
 
 /** Flags of the child's Node. */
 export const nodeFlags = (jit: boolean): readonly string[] => [

@@ -7,8 +7,8 @@ import { SandboxChild } from './child-process.js';
 import type { ChildSettings } from './child-process.js';
 import { monotonicMs } from './marker.js';
 import type { ChainRun, LoadOutcome, Realm, RunningChain, Sandbox, SandboxHealth, SandboxOptions } from './sandbox.js';
-import { startLines } from './start-line.js';
-import type { StartLine } from './start-line.js';
+import { nodeFlags, startLines } from './start-line.js';
+import type { StartLine, Started } from './start-line.js';
 
 const MIB = 1024 * 1024;
 /** Children that accounts share where the operator allows it. */
@@ -35,17 +35,15 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
   const program = await childProgram();
   const isolateMiB = options.isolateMiB ?? 128;
   const maxBytes = (256 + 2 * isolateMiB) * MIB;
-  const settingsFor = (startLine: StartLine, mayRenice: boolean): ChildSettings => ({
-    program: program.path,
-    isolatedVm: program.isolatedVm,
-    startLine,
-    jit: options.jit ?? false,
-    isolateMiB,
+  const jit = options.jit ?? false;
+  const started: Started = { ...program, node: process.execPath, flags: nodeFlags(jit), isolateMiB };
+  const settingsFor = (line: StartLine, mayRenice: boolean): ChildSettings => ({
+    command: line.command(started),
     maxBytes,
     mayRenice,
   });
   const faults: string[] = [];
-  for (const line of startLines(process.getuid?.() === 0, maxBytes, options.jit ?? false)) {
+  for (const line of startLines(process.getuid?.() === 0, maxBytes, jit)) {
     if (options.require === true && line.missing.length > 0) break;
     const child = new SandboxChild(settingsFor(line, false));
     try {
@@ -62,7 +60,7 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
         tried: faults,
       });
     }
-    return new AccountSandbox(options, settingsFor(line, mayRenice), program.remove);
+    return new AccountSandbox(options, settingsFor(line, mayRenice), line.missing, program.remove);
   }
   await program.remove();
   throw new Error(
@@ -87,6 +85,7 @@ type Waiting = (home: AccountChild) => void;
 class AccountSandbox implements Sandbox {
   readonly #options: SandboxOptions;
   readonly #settings: ChildSettings;
+  readonly #missing: readonly string[];
   readonly #remove: () => Promise<void>;
   readonly #most: number;
   readonly #homes = new Map<string, AccountChild>();
@@ -99,7 +98,13 @@ class AccountSandbox implements Sandbox {
   readonly #fatal = new FatalRealms();
   #isClosed = false;
 
-  constructor(options: SandboxOptions, settings: ChildSettings, remove: () => Promise<void>) {
+  constructor(
+    options: SandboxOptions,
+    settings: ChildSettings,
+    missing: readonly string[],
+    remove: () => Promise<void>,
+  ) {
+    this.#missing = missing;
     this.#options = options;
     this.#settings = settings;
     this.#remove = remove;
@@ -136,7 +141,7 @@ class AccountSandbox implements Sandbox {
   }
 
   health(): SandboxHealth {
-    const { missing } = this.#settings.startLine;
+    const missing = this.#missing;
     const children = this.#homes.size + this.#retiring.size + (this.#spare === null ? 0 : 1);
     return { state: missing.length === 0 ? 'ok' : 'degraded', missing, children };
   }

@@ -76,6 +76,7 @@ export type ToChild =
   | readonly ['load', load: number, account: string, realm: number, budgetMs: number];
 
 export type ToParent =
+  /** Its number as it sees it, where nothing else tells it. */
   | readonly ['ready', pid: number]
   /** Outcomes in chain order; `isOver` when none will follow. */
   | readonly ['outcomes', chain: number, isOver: boolean, ...outcomes: (string | number)[]]

@@ -1,4 +1,4 @@
-import { readlinkSync, writeSync } from 'node:fs';
+import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type ivm from 'isolated-vm';
@@ -9,7 +9,7 @@ import type { ToChild, ToParent } from '../wire.js';
 import { ChainWalker } from './chain-walker.js';
 
 /**
- * The program of a sandbox child. Arguments: the path of isolated-vm and the settings as JSON. fd 3 is the pipe to the
+ * The program of a sandbox child. Arguments: isolated-vm's binary and the settings as JSON. fd 3 is the pipe to the
  * API process, fd 4 the marker file. It holds no secrets, knows no path and no network, and ends with the pipe.
  */
 const PIPE = 3;
@@ -21,9 +21,9 @@ interface Settings {
   readonly user: number | null;
 }
 
-const [, , vmPath = '', settingsText = '{}'] = process.argv;
+const [, , addon = '', settingsText = '{}'] = process.argv;
 const settings = JSON.parse(settingsText) as Settings;
-const vm = createRequire(import.meta.url)(vmPath) as typeof ivm;
+const vm = (createRequire(import.meta.url)(addon) as { readonly ivm: typeof ivm }).ivm;
 
 if (settings.user !== null) {
   process.setgroups?.([]);
@@ -124,8 +124,6 @@ socket.on('end', die);
 socket.on('close', die);
 socket.on('error', die);
 
-// The number the API process knows this process by, which is another one inside a pid namespace.
-const pid = process.platform === 'linux' ? Number(readlinkSync('/proc/self')) : process.pid;
-outgoing.push(['ready', pid]);
+outgoing.push(['ready', process.pid]);
 flush();
 socket.resume();

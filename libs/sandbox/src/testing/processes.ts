@@ -26,7 +26,7 @@ const childrenOf = (pid: number): number[] => {
 export const sandboxPids = (pid: number): number[] =>
   descendants(pid).filter((below) => {
     const command = read(`/proc/${below}/cmdline`).split('\0');
-    return command[0] === process.execPath && command.includes('--no-node-snapshot');
+    return command[0]?.endsWith('node') === true && command[1] === '--no-node-snapshot';
   });
 
 export const read = (path: string): string => {
