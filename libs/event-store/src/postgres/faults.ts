@@ -17,13 +17,25 @@ const refusedClasses = new Set(['22', '23', '54']);
 export const faultOf = (error: unknown): Fault => {
   const code = codeOf(error);
   // The driver's own errors (terminated, timed out) and the system's (ECONNREFUSED) are no SQLSTATEs.
-  if (code === null || !/^[\dA-Z]{5}$/u.test(code)) return 'away';
+  if (code === null || !isSqlState(code)) return 'away';
   if (again.has(code)) return 'again';
   const family = code.slice(0, 2);
   if (away.has(code) || awayClasses.has(family)) return 'away';
   if (code === '23514' && isAboutPartitions(error)) return 'no-partition';
   return refusedClasses.has(family) ? 'refused' : 'broken';
 };
+
+/**
+ * Whether an error leaves open if the statement was committed. An answer of the server that is not about the session's
+ * end says that it was rolled back.
+ */
+export const isUncertain = (error: unknown): boolean => {
+  const code = codeOf(error);
+  return code === null || !isSqlState(code) || code.startsWith('57P') || code.startsWith('08');
+};
+
+// EPIPE is as long as an SQLSTATE, but none begins with E.
+const isSqlState = (code: string): boolean => /^(?!E)[\dA-Z]{5}$/u.test(code);
 
 // A missing partition shares its SQLSTATE with check constraints, but names no constraint.
 const isAboutPartitions = (error: unknown): boolean =>
@@ -36,7 +48,7 @@ const isAboutPartitions = (error: unknown): boolean =>
 export const isDatabaseAway = (error: unknown): boolean => {
   const code = codeOf(error);
   if (code === null) return error instanceof Error && driverWords.test(error.message);
-  return (/^[\dA-Z]{5}$/u.test(code) || /^E[A-Z]+$/u.test(code)) && faultOf(error) === 'away';
+  return (isSqlState(code) || /^E[A-Z]+$/u.test(code)) && faultOf(error) === 'away';
 };
 
 // The driver gives its own errors no code: timed out, terminated, lost.

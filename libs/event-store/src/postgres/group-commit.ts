@@ -6,7 +6,7 @@ import type { Append, AppendResult, StoredEvent } from '../event-store.js';
 import { LogBusy, LogRefused, LogUnavailable } from '../event-store.js';
 import type { BatchItem, ItemOutcome, WrittenStream } from './append-batch.js';
 import { appendCall, blobsCall, outcomesOf } from './append-batch.js';
-import { codeOf, faultOf } from './faults.js';
+import { codeOf, faultOf, isUncertain } from './faults.js';
 import { findAppended } from './find-appended.js';
 import type { Log } from './pool.js';
 
@@ -218,6 +218,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
         for (const pending of batch) fail(pending, unavailable(error));
         return [];
       }
+      if (!isUncertain(error)) return becameAway(batch, error);
       batch.forEach((pending, index) => {
         const item = items[index];
         if (item !== undefined && !pending.unanswered.includes(item)) pending.unanswered.push(item);
@@ -324,7 +325,6 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
       const place = item && places.get(item);
       if (item !== undefined && place !== undefined) committed.push(answer(pending, item, place));
     }
-    becameReachable();
     if (committed.length > 0) options.committed(committed);
   };
 
