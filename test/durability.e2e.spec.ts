@@ -105,7 +105,7 @@ const postgresPids = (): readonly number[] => {
 
 /** Waits for what must come about, however slow the machine is. */
 const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  for (const end = Date.now() + 150_000; Date.now() < end; ) {
+  for (const end = Date.now() + 150_000; Date.now() < end;) {
     if (await condition()) return;
     await delay(50);
   }

@@ -55,7 +55,7 @@ export class Book {
   /** A `host.*` event of a handler. Ignored once the handler's verdict stands: the run is closed (MW-57). */
   host(index: number, event: NewEvent): void {
     const page = this.pages[index];
-    if (page === undefined || page.verdict !== null) return;
+    if (page?.verdict !== null) return;
     page.host.push(this.complete(event));
   }
 
@@ -70,7 +70,7 @@ export class Book {
    */
   async keep(index: number, started: () => NewEvent): Promise<void> {
     const page = this.pages[index];
-    if (page !== undefined && page.started === null) page.started = this.complete(started());
+    if (page?.started === null) page.started = this.complete(started());
     await this.write(index, [], []);
   }
 

@@ -279,7 +279,7 @@ describe('one firing', () => {
     expect(types.filter((type) => type === 'host.called')).toHaveLength(100);
     const all = await here.store.readAccount(account, { limit: 500 });
     const verdict = all.find(({ event }) => event.type === 'handler.passed');
-    expect(verdict?.event.data['logLinesDropped']).toBe(150);
+    expect(verdict?.event.data.logLinesDropped).toBe(150);
   });
 
   it.each([

@@ -468,7 +468,7 @@ class FiringRun {
       type: 'invocation.closed',
       outcome: decision.outcome,
       durationMs,
-      ...(cancellation?.code == null ? {} : { reasonCode: cancellation.code }),
+      ...(typeof cancellation?.code === 'string' ? { reasonCode: cancellation.code } : {}),
       data: asData(closed),
     };
   }

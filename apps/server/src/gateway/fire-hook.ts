@@ -158,10 +158,10 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
     const entry = entryOf(command);
     const ancestry = this.ancestry(command);
     const sessionId = envelope.sessionId ?? opening.sessionId;
-    const [active, turn, halted, dataSubject, targetHmac] = await Promise.all([
+    const halted = this.rules.halted(account);
+    const [active, turn, dataSubject, targetHmac] = await Promise.all([
       this.activeSet(command),
       this.turn(command, entry, sessionId),
-      this.rules.halted(account),
       envelope.dataSubject === null ? null : this.hashed(account, envelope.dataSubject),
       opening.targetIsAddress && opening.target !== null ? this.sealing.searchHash(account, opening.target) : null,
     ]);
@@ -256,8 +256,7 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
           notLoaded: ready.kind === 'ready' ? null : ready.message,
           permissions: plugin.permissions,
           handler: hook,
-          timeoutMs:
-            timeoutOf(plugin, hook) ?? (await this.rules.timeoutMs(account, plugin.dialect)) ?? entry.defaultTimeoutMs,
+          timeoutMs: timeoutOf(plugin, hook) ?? this.rules.timeoutMs(account, plugin.dialect) ?? entry.defaultTimeoutMs,
         };
       }),
     );

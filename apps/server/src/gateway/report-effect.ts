@@ -88,13 +88,13 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
     const closed = events.find(({ event }) => event.type === 'invocation.closed')?.event;
     if (opened === undefined) throw new Problem(404, 'not_found', 'There is no such invocation.');
     if (closed === undefined) throw new Problem(409, 'not_closed', 'The invocation has no answer yet.');
-    const { applied, digest, occurredAt } = command.effect;
-    const matches = digest == null ? null : digest === (await this.digest(account, closed));
+    const { applied, digest = null, occurredAt = null } = command.effect;
+    const matches = digest === null ? null : digest === (await this.digest(account, closed));
     const envelope = await this.sealing.envelope(account, await this.scope(account, opened));
     const effect: EffectReported = {
       applied,
       matches,
-      ...(digest == null ? {} : { digest: envelope.seal(digest) }),
+      ...(digest === null ? {} : { digest: envelope.seal(digest) }),
     };
     const result = await this.store.append({
       account,
@@ -107,7 +107,7 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
               type: 'effect.reported',
               actor: actorOf(command.meta.caller),
               ...about(opened),
-              ...(occurredAt == null ? {} : { occurredAt: new Date(occurredAt).toISOString() }),
+              ...(occurredAt === null ? {} : { occurredAt: new Date(occurredAt).toISOString() }),
               data: asData(effect),
             },
           ],
