@@ -148,4 +148,3 @@ export const eventTypes: readonly EventType[] = types;
 
 /** Narrows a string to a known event type. */
 export const isEventType = (value: string): value is EventType => (types as readonly string[]).includes(value);
-
