@@ -160,6 +160,19 @@ describe('the program', () => {
   );
 
   it(
+    'stops as cleanly when its signal comes twice, as a Ctrl-C under npm does',
+    async () => {
+      const server = await start();
+      process.kill(server.pid, 'SIGINT');
+      setTimeout(() => process.kill(server.pid, 'SIGINT'), 5);
+      expect(await server.stop()).toBe(0);
+      expect(server.said()).toContain('Hookledger stopped.');
+      expect(postgresPid(server.dataDir)).toBeNull();
+    },
+    patience,
+  );
+
+  it(
     'says that a port is in use, and leaves the Postgres of the one that uses it alone',
     async () => {
       const dataDir = newFolder();

@@ -31,12 +31,16 @@ const main = async (): Promise<void> => {
   say(`Its API is at ${server.url}/docs`);
 };
 
-/** The first signal stops cleanly, also during the start; a second one does not wait. */
+/** One Ctrl-C comes twice, from the terminal and handed on by npm, so a second signal counts only after a while. */
+const sameSignalMs = 2_000;
+
+/** The first signal stops cleanly, also during the start; one that comes later does not wait. */
 const stopOnSignals = (starting: Promise<RunningServer>): void => {
-  let stopping = false;
+  let since: number | null = null;
   const stop = (): void => {
-    if (stopping) process.exit(130);
-    stopping = true;
+    if (since !== null && performance.now() - since > sameSignalMs) process.exit(130);
+    if (since !== null) return;
+    since = performance.now();
     starting
       .then((server) => server.stop())
       .then(() => {
