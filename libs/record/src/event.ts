@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from './json.js';
+import type { JsonObject } from './json.js';
 
 /**
  * A value under a data key (events.md §3): inline up to 1 KiB, else a reference to a blob.
