@@ -24,7 +24,7 @@ export const IsInstant = (options?: ValidationOptions): PropertyDecorator =>
   check(
     'isInstant',
     (value) => typeof value === 'string' && 'time' in readInstant(value),
-    'an RFC 3339 time with an offset, such as 2026-11-30T10:00:00.000Z',
+    'an RFC 3339 time with an offset and within the years 0001 to 9999, such as 2026-11-30T10:00:00.000Z',
     options,
   );
 

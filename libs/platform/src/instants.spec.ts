@@ -46,6 +46,10 @@ describe('a time', () => {
     '2026-11-30T10:00:60Z',
     '2026-11-30T10:00:00+24:00',
     '0000-01-01T00:00:00Z',
+    '0001-01-01T00:00:00+00:01',
+    '9999-12-31T23:59:60Z',
+    '9999-12-31T23:59:59-23:59',
+    '9999-12-31T23:59:59.9999Z',
     '10000-01-01T00:00:00Z',
     'yesterday',
     '1764500000',
@@ -59,6 +63,13 @@ describe('a bound of a range', () => {
   it('may be a date: from its beginning, to the end of that day', () => {
     expect(bound('2026-03-29', 'from')).toBe('2026-03-29T00:00:00.000Z');
     expect(bound('2026-03-29', 'to')).toBe('2026-03-30T00:00:00.000Z');
+  });
+
+  it('is refused where its instant would be outside the years that can be written', () => {
+    expect(bound('9999-12-31', 'from')).toBe('9999-12-31T00:00:00.000Z');
+    expect(bound('9999-12-31', 'to')).toMatch(/must be within/u);
+    expect(bound('9999-12-31T23:59:60Z', 'to')).toMatch(/must be within/u);
+    expect(bound('0001-01-01T00:00:00+01:00', 'from')).toMatch(/must be within/u);
   });
 
   it('without an offset is refused, since it would mean another instant elsewhere', () => {

@@ -1,6 +1,10 @@
 /** A time as the API speaks it: RFC 3339 in UTC with milliseconds. */
 export const formatInstant = (time: Date): string => time.toISOString();
 
+/** RFC 3339 and Postgres share the years 1 to 9999; beyond them one of the two has no words for an instant. */
+const first = Date.parse('0001-01-01T00:00:00.000Z');
+const last = Date.parse('9999-12-31T23:59:59.999Z');
+
 const shape = /^(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+\- ])(\d\d):(\d\d)))?$/u;
 
 /** A time that was read, or why it could not be. */
@@ -11,7 +15,8 @@ const wanted = 'an RFC 3339 time with an offset, such as 2026-11-30T10:00:00.000
 /**
  * Reads an RFC 3339 time. A blank before the offset is a `+` that a URL swallowed. 23:59:60Z is the first instant of
  * the next minute. Fractions finer than a millisecond are rounded up, so that a half-open range over times that have
- * milliseconds holds what it says.
+ * milliseconds holds what it says. What counts is the instant in UTC: 9999-12-31T23:59:60Z would be in the year 10000,
+ * and is refused like every instant outside the years 1 to 9999.
  */
 export const readInstant = (text: string): ReadInstant => {
   const parts = shape.exec(text);
@@ -26,7 +31,7 @@ export const readBound = (text: string, bound: 'from' | 'to'): ReadInstant => {
   if (parts[4] !== undefined) return instantOf(parts);
   const day = dayOf(parts);
   if (day === null) return { reason: 'no such day' };
-  return { time: new Date(bound === 'from' ? day : day + 86_400_000) };
+  return within(bound === 'from' ? day : day + 86_400_000);
 };
 
 const instantOf = (parts: RegExpExecArray): ReadInstant => {
@@ -41,8 +46,13 @@ const instantOf = (parts: RegExpExecArray): ReadInstant => {
   const time = day + hour * 3_600_000 + minute * 60_000 + second * 1000 + fraction - offset;
   if (second === 60 && (time - fraction) % 86_400_000 !== 0)
     return { reason: 'a leap second stands at 23:59:60Z only' };
-  return { time: new Date(time) };
+  return within(time);
 };
+
+const within = (time: number): ReadInstant =>
+  time >= first && time <= last
+    ? { time: new Date(time) }
+    : { reason: 'must be within the years 0001 to 9999, in UTC and rounded up to the millisecond' };
 
 const dayOf = (parts: RegExpExecArray): number | null => {
   const [year, month, date] = [Number(parts[1]), Number(parts[2]), Number(parts[3])];
