@@ -6,8 +6,9 @@ import { Reflector } from '@nestjs/core';
 import { ApiBearerAuth, ApiResponse } from '@nestjs/swagger';
 import type { Caller, Role } from './caller.js';
 import { accountParam } from './path.js';
-import { Problem } from './problem.js';
-import { declaresQuery, searchOf } from './query.js';
+import { headerPointer, Problem, queryPointer } from './problem.js';
+import { declaresQuery } from './query.js';
+import { paramsOf, searchOf } from './search-params.js';
 import type { PlatformRequest } from './request.js';
 import { headerOf } from './request.js';
 import { KEY_RING } from './tokens.js';
@@ -125,6 +126,7 @@ const readOnBehalfOf = (request: PlatformRequest): string | null => {
     400,
     'bad_on_behalf_of',
     'Hookledger-On-Behalf-Of must be 1 to 200 characters of UTF-8, none of them a control character.',
+    [{ pointer: headerPointer('Hookledger-On-Behalf-Of'), reason: 'is no name' }],
   );
 };
 
@@ -132,8 +134,9 @@ const readOnBehalfOf = (request: PlatformRequest): string | null => {
 const refuseUndeclaredQuery = (handler: object, request: PlatformRequest): void => {
   const search = searchOf(request.url);
   if (search === '' || Reflect.getMetadata(declaresQuery, handler) === true) return;
-  const names = [...new Set(new URLSearchParams(search).keys())];
-  const faults = names.map((name) => ({ pointer: name, reason: 'unknown query parameter; this route takes none' }));
+  const names = [...new Set(paramsOf(search).map(({ name }) => name))];
+  const reason = 'unknown query parameter; this route takes none';
+  const faults = names.map((name) => ({ pointer: queryPointer(name), reason }));
   throw new Problem(400, 'bad_query', 'This route takes no query parameters.', faults);
 };
 

@@ -2,9 +2,8 @@ import type { ArgumentMetadata, PipeTransform } from '@nestjs/common';
 import { Injectable } from '@nestjs/common';
 import type { ValidationError } from 'class-validator';
 import { getMetadataStorage, ValidateNested, validateSync } from 'class-validator';
-import { escapePointer } from './json-body.js';
 import type { FieldFault } from './problem.js';
-import { Problem } from './problem.js';
+import { escapePointer, Problem } from './problem.js';
 
 type DtoClass = new () => object;
 

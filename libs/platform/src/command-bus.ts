@@ -9,7 +9,7 @@ import { AccountCommand } from './account-command.js';
 import { forbidden, noAccount, roleMay } from './auth.js';
 import type { Logger } from './logger.js';
 import { errorFacts } from './logger.js';
-import { Problem } from './problem.js';
+import { headerPointer, Problem } from './problem.js';
 import { EVENT_STORE, LOGGER, METRICS } from './tokens.js';
 
 /** How long a claim holds without a sign of life; a replica that died lets go of its keys after this. */
@@ -112,5 +112,5 @@ export class PlatformCommandBus extends CommandBus {
 
 const keyReused = (): Problem =>
   new Problem(422, 'idempotency_key_reused', 'This Idempotency-Key was used for another request.', [
-    { pointer: 'Idempotency-Key', reason: 'use a new key for a new request' },
+    { pointer: headerPointer('Idempotency-Key'), reason: 'use a new key for a new request' },
   ]);

@@ -5,24 +5,27 @@ import { ApiHeader } from '@nestjs/swagger';
 import type { CommandMeta } from './account-command.js';
 import { callerOf } from './auth.js';
 import { accountParam, documentPathId, pathId } from './path.js';
-import { Problem } from './problem.js';
+import { headerPointer, Problem } from './problem.js';
 import type { PlatformRequest } from './request.js';
 import { headerOf } from './request.js';
 
 type Idempotency = CommandMeta['idempotency'];
 
 /**
- * Reads `Idempotency-Key` and what it is bound to: method, path and body, byte for byte (api.md, idempotency). The
- * query is left out: `?wait=` says how long to wait, not what to do.
+ * Reads `Idempotency-Key` and what it is bound to: the caller's key, method, path and body, byte for byte (api.md,
+ * idempotency). Bound to the caller's key, since the first answer may hold what another key may not see. The query is
+ * left out: `?wait=` says how long to wait, not what to do.
  */
 export const idempotencyOf = (request: PlatformRequest): Idempotency => {
   const key = headerOf(request, 'idempotency-key');
   if (key === undefined) return null;
   if (!/^[\x21-\x7e]{1,200}$/u.test(key)) {
-    throw new Problem(400, 'bad_idempotency_key', 'Idempotency-Key must be 1 to 200 visible ASCII characters.');
+    throw new Problem(400, 'bad_idempotency_key', 'Idempotency-Key must be 1 to 200 visible ASCII characters.', [
+      { pointer: headerPointer('Idempotency-Key'), reason: 'must be 1 to 200 visible ASCII characters' },
+    ]);
   }
   const path = request.url.split('?', 1)[0] ?? '';
-  const head = createHash('sha256').update(`${request.method}\n${path}\n`);
+  const head = createHash('sha256').update(`${callerOf(request).keyId}\n${request.method}\n${path}\n`);
   return { key, requestDigest: head.update(request.rawBody ?? Buffer.alloc(0)).digest('hex') };
 };
 

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { derivedKey } from './derived-key.js';
-import { Problem } from './problem.js';
+import { Problem, queryPointer } from './problem.js';
 
 /** Where a page ended: what the next page's query compares with. Positions go as decimal text. */
 export type CursorPosition = readonly (string | number | boolean | null)[];
@@ -36,7 +36,7 @@ export class Cursors {
       timingSafeEqual(bytes.subarray(0, macBytes), this.mac(filter, payload));
     if (intact) return JSON.parse(payload.toString('utf8')) as CursorPosition;
     throw new Problem(400, 'bad_cursor', 'The cursor was changed, or was made for another query.', [
-      { pointer: 'cursor', reason: 'not a cursor of this query; leave it out to begin again' },
+      { pointer: queryPointer('cursor'), reason: 'not a cursor of this query; leave it out to begin again' },
     ]);
   }
 

@@ -17,7 +17,7 @@ export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsText, IsWireId } from 
 export { createHttpAdapter } from './http.js';
 export type { ReadInstant } from './instants.js';
 export { formatInstant, readBound, readInstant } from './instants.js';
-export { escapePointer, maxBodyBytes, maxDepth, readJsonBody } from './json-body.js';
+export { maxBodyBytes, maxDepth, readJsonBody } from './json-body.js';
 export type { Logger } from './logger.js';
 export { createLogger, errorFacts, nestLogger } from './logger.js';
 export { createMetrics } from './metrics.js';
@@ -25,12 +25,13 @@ export { Account, accountParam, PathId } from './path.js';
 export type { PlatformServices } from './platform.module.js';
 export { PlatformModule } from './platform.module.js';
 export type { FieldFault } from './problem.js';
-export { Problem } from './problem.js';
+export { escapePointer, headerPointer, pathPointer, Problem, queryPointer } from './problem.js';
 export { problemJson, problemOf, ProblemFilter, sendProblem } from './problem-filter.js';
 export type { QueryField, QueryOf } from './query.js';
 export {
   pagingFields,
   queryFlag,
+  queryFreeText,
   queryId,
   queryInt,
   queryMaybeInt,

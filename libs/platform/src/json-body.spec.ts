@@ -101,6 +101,9 @@ describe('a JSON body', () => {
     expect(() => read('['.repeat(200) + ']'.repeat(200))).not.toThrow();
     expect(refusal('['.repeat(201) + ']'.repeat(201))).toMatchObject({ status: 422, code: 'too_deep' });
     expect(refusal('{"a":'.repeat(10_000) + '1' + '}'.repeat(10_000))).toMatchObject({ status: 422, code: 'too_deep' });
+    // At the place, not near the root.
+    const deep = refusal(`{"a":[0,{"b":${'['.repeat(198)}${']'.repeat(198)}}]}`);
+    expect(deep.errors).toEqual([{ pointer: `/a/1/b${'/0'.repeat(197)}`, reason: 'nested deeper than 200' }]);
   });
 
   it.each(['9007199254740993', '0.1234567890123456789', '1e400', '-1e400', '1e-400', '123456789012345678901234567891'])(

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import jsonc from 'jsonc-parser';
 import { parseJson } from '#record';
 import type { FieldFault } from './problem.js';
-import { Problem } from './problem.js';
+import { escapePointer, Problem } from './problem.js';
 
 /** Most bytes of a body (api.md, JSON in). */
 export const maxBodyBytes = 8 * 1024 * 1024;
@@ -86,7 +86,7 @@ const scan = (text: string): readonly JsonFault[] => {
       });
       if (frames.length > maxDepth) {
         const reason = `nested deeper than ${maxDepth}`;
-        return [...faults, { code: 'too_deep', pointer: pointerTo(frames.slice(0, 3)), reason }];
+        return [...faults, { code: 'too_deep', pointer: pointerTo(frames.slice(0, -1)), reason }];
       }
     } else if (token === close.brace || token === close.bracket) {
       frames.pop();
@@ -116,9 +116,6 @@ const scan = (text: string): readonly JsonFault[] => {
 
 const pointerTo = (frames: readonly Frame[]): string =>
   frames.map((frame) => `/${frame.keys === null ? String(frame.index) : escapePointer(frame.key)}`).join('');
-
-/** One reference token of a JSON Pointer (RFC 6901 §3). */
-export const escapePointer = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1');
 
 /** True when the literal's digits survive a double: what is printed again is the same number. */
 const isExact = (literal: string): boolean => {

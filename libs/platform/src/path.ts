@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { createParamDecorator } from '@nestjs/common';
 import { ApiParam } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
-import { Problem } from './problem.js';
+import { pathPointer, Problem } from './problem.js';
 import { isId, maxIdLength } from './wire-text.js';
 
 /** The path parameter that names the account: `/v1/accounts/:account/…`. */
@@ -18,7 +18,7 @@ export const pathId = (request: FastifyRequest, name: string): string => {
   if (isId(value)) return value;
   throw new Problem(400, 'bad_id', 'An id in the path does not fit.', [
     {
-      pointer: name,
+      pointer: pathPointer(name),
       reason: 'must have 1 to 200 characters, none of them a control character or half of a surrogate pair',
     },
   ]);

@@ -17,7 +17,8 @@ export const problemJson = (problem: Problem, requestId: string): object => ({
   status: problem.status,
   code: problem.code,
   detail: problem.detail,
-  errors: problem.errors,
+  // Field by field: what a fault carries besides is for this program.
+  errors: problem.errors.map(({ pointer, reason }) => ({ pointer, reason })),
   requestId,
 });
 

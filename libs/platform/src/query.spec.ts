@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import {
   pagingFields,
   queryFlag,
+  queryFreeText,
   queryId,
   queryPosition,
   queryText,
@@ -17,12 +18,16 @@ const fields = {
   order: queryWord('the order', ['newest', 'oldest'], 'newest'),
   after: queryPosition('a position'),
   all: queryFlag('everything'),
-  text: queryText('words', 10),
+  name: queryText('a name', 10),
+  text: queryFreeText('words', 10),
 } as const;
 
 const refused = (search: string, pointer: string): void => {
   expect(() => readQuery(fields, search)).toThrow(
-    expect.objectContaining({ status: 400, errors: expect.arrayContaining([expect.objectContaining({ pointer })]) }),
+    expect.objectContaining({
+      status: 400,
+      errors: expect.arrayContaining([expect.objectContaining({ pointer: `/query/${pointer}` })]),
+    }),
   );
 };
 
@@ -37,6 +42,7 @@ describe('a query', () => {
       order: 'newest',
       after: 7n,
       all: true,
+      name: null,
       text: null,
     });
   });
@@ -53,6 +59,13 @@ describe('a query', () => {
     ['a flag that is neither', 'all=yes', 'all'],
     ['an empty id', 'hook=', 'hook'],
     ['an id with NUL', 'hook=%00', 'hook'],
+    ['a name with NUL', 'name=a%00b', 'name'],
+    ['a name with a line break', 'name=a%0ab', 'name'],
+    ['a value that is no percent-encoding', 'text=%zz', 'text'],
+    ['a value that is no UTF-8', 'text=%ff', 'text'],
+    ['half of a surrogate pair', 'text=%ED%A0%80', 'text'],
+    ['bytes that are no UTF-8', 'text=\u00ff', 'text'],
+    ['a name that is no percent-encoding', '%zz=1', '%zz'],
     ['text that is too long', 'text=12345678901', 'text'],
     ['a time without an offset', 'from=2026-10-25T02:30:00', 'from'],
     ['from after to', 'from=2026-11-30&to=2026-11-01', 'from'],
@@ -60,6 +73,14 @@ describe('a query', () => {
 
   it('takes a time whose + was not escaped', () => {
     expect(readQuery(fields, 'from=2026-03-29T02:30:00+01:00').from).toEqual(new Date('2026-03-29T01:30:00Z'));
+  });
+
+  it('takes words with any character in them, escaped or sent as UTF-8', () => {
+    expect(readQuery(fields, 'text=a%00b%0a+c').text).toBe('a\0b\n c');
+    expect(readQuery(fields, 'text=%C3%BC%F0%9F%98%80').text).toBe('ü😀');
+    // As Node hands over bytes that a client did not escape.
+    expect(readQuery(fields, `text=${Buffer.from('ü').toString('latin1')}`).text).toBe('ü');
+    expect(readQuery(fields, '&text=a=b&').text).toBe('a=b');
   });
 
   it('takes an empty range, which has nothing in it', () => {

@@ -4,8 +4,9 @@ import { ApiQuery } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import { readBound } from './instants.js';
 import type { FieldFault } from './problem.js';
-import { Problem } from './problem.js';
-import { isId, maxIdLength } from './wire-text.js';
+import { Problem, queryPointer } from './problem.js';
+import { paramsOf, searchOf } from './search-params.js';
+import { hasControlCharacter, isId, maxIdLength } from './wire-text.js';
 
 /** One query parameter: how its text is read, and what the document says about it. */
 export interface QueryField<T> {
@@ -29,8 +30,16 @@ const fieldOf = <T>(
   read: QueryField<T>['read'],
 ): QueryField<T> => ({ absent, description, schema, read });
 
-/** Any text of 1 to `most` characters. */
+/** A name, a code or the like: 1 to `most` characters, none of them a control character. */
 export const queryText = (description: string, most = 1000): QueryField<string | null> =>
+  fieldOf<string | null>(null, description, { type: 'string', minLength: 1, maxLength: most }, (text) =>
+    text.length >= 1 && text.length <= most && !hasControlCharacter(text)
+      ? { value: text }
+      : { reason: `must have 1 to ${most} characters, none of them a control character` },
+  );
+
+/** Words of people, in which every character may stand; 1 to `most` of them. Not for a comparison in SQL. */
+export const queryFreeText = (description: string, most = 1000): QueryField<string | null> =>
   fieldOf<string | null>(null, description, { type: 'string', minLength: 1, maxLength: most }, (text) =>
     text.length >= 1 && text.length <= most ? { value: text } : { reason: `must have 1 to ${most} characters` },
   );
@@ -120,34 +129,30 @@ export const rangeFields = {
  * are 400, each named. Nothing is ignored in silence (api.md, errors).
  */
 export const readQuery = <F extends Fields>(fields: F, search: string): QueryOf<F> => {
-  const given = new URLSearchParams(search);
+  const given = paramsOf(search);
   const faults: FieldFault[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) values[name] = field.absent;
-  for (const name of new Set(given.keys())) {
-    const texts = given.getAll(name);
+  for (const name of new Set(given.map((param) => param.name))) {
+    const texts = given.filter((param) => param.name === name).map(({ value }) => value);
+    const pointer = queryPointer(name);
     const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
     if (field === undefined) {
-      faults.push({ pointer: name, reason: `unknown query parameter; known are ${Object.keys(fields).join(', ')}` });
+      faults.push({ pointer, reason: `unknown query parameter; known are ${Object.keys(fields).join(', ')}` });
     } else if (texts.length > 1) {
-      faults.push({ pointer: name, reason: 'stands more than once' });
+      faults.push({ pointer, reason: 'stands more than once' });
     } else {
-      const read = field.read(texts[0] ?? '');
+      const [text = ''] = texts;
+      const read = text === null ? { reason: 'is not percent-encoded UTF-8' } : field.read(text);
       if ('value' in read) values[name] = read.value;
-      else faults.push({ pointer: name, reason: read.reason });
+      else faults.push({ pointer, reason: read.reason });
     }
   }
   const { from, to } = values;
   if (from instanceof Date && to instanceof Date && from > to)
-    faults.push({ pointer: 'from', reason: 'is after `to`' });
+    faults.push({ pointer: queryPointer('from'), reason: 'is after `to`' });
   if (faults.length > 0) throw new Problem(400, 'bad_query', 'The query parameters do not fit.', faults);
   return values as QueryOf<F>;
-};
-
-/** The search part of a request's URL, without `?`. */
-export const searchOf = (url: string): string => {
-  const mark = url.indexOf('?');
-  return mark === -1 ? '' : url.slice(mark + 1);
 };
 
 const Query = createParamDecorator((fields: Fields, context: ExecutionContext) =>

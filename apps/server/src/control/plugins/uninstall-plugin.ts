@@ -8,7 +8,7 @@ import {
   Allow,
   Meta,
   PathId,
-  queryText,
+  queryFreeText,
   SANDBOX,
   StrictQuery,
   type CommandMeta,
@@ -60,7 +60,7 @@ export class UninstallPluginHandler extends AccountCommandHandler<UninstallPlugi
   }
 }
 
-const fields = { reason: queryText('A ticket or words; kept with the event.', 4000) } as const;
+const fields = { reason: queryFreeText('A ticket or words; kept with the event.', 4000) } as const;
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
