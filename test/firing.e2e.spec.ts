@@ -190,6 +190,19 @@ describe('a firing over HTTP', () => {
     expect(new Set([a, c, d].map(({ body }) => body.turnId)).size).toBe(3);
   });
 
+  it('gives firings of a session that come at once one turn', async () => {
+    const add = () => fire('todoAdded', { context: { sessionId: 's-at-once', texts: ['a'] } });
+    const all = await Promise.all(Array.from({ length: 8 }, add));
+    expect(new Set(all.map(({ body }) => body.turnId)).size).toBe(1);
+  });
+
+  it('takes a leap second and an offset, and says what cannot be', async () => {
+    const at = (occurredAt: string) => fire('userMessageInbound', { occurredAt, ...message('x') });
+    expect((await at('2026-12-31T23:59:60Z')).status).toBe(200);
+    expect((await at('2026-12-31T12:00:00+02:00')).status).toBe(200);
+    expect(problem(await at('9999-12-31T23:59:59-23:59'))).toMatchObject({ status: 422, pointers: ['/occurredAt'] });
+  });
+
   it('answers later for a chain that outlasts the wait', async () => {
     const early = await fire('userMessageInbound', message('slow'), { query: '?wait=0' });
     expect(early.status).toBe(202);
@@ -213,12 +226,21 @@ describe('a firing over HTTP', () => {
       { dialect: 'middleware', hook: 'userMessageInbound', context: {} },
       { dialect: 'middleware', hook: 'userMessageInbound', ...message('3') },
     ];
-    const headers = { 'idempotency-key': 'batch-1' };
-    const send = () => call('POST', `${base}/hooks/batch`, { body: { items }, headers });
-    const answer = await send();
+    const send = (given: readonly unknown[]) =>
+      call('POST', `${base}/hooks/batch`, { body: { items: given }, headers: { 'idempotency-key': 'batch-1' } });
+    const answer = await send(items);
     expect(answer.status).toBe(200);
     expect(answer.body.items.map((item) => item.value ?? item.problem?.status)).toEqual(['1!', 422, '3!']);
-    expect((await send()).body.items[2]?.invocationId).toBe(answer.body.items[2]?.invocationId);
+    const again = await send(items);
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect(again.body.items.map((item) => item.invocationId)).toEqual(
+      answer.body.items.map((item) => item.invocationId),
+    );
+    // The key is the whole batch's: with other items nothing runs.
+    expect((await send([...items, items[0]])).status).toBe(422);
+    expect((await fire('userMessageInbound', message('1'), { headers: { 'idempotency-key': 'batch-1' } })).status).toBe(
+      422,
+    );
   });
 
   it('records what the runtime did with an answer, and whether it is what was answered', async () => {

@@ -446,7 +446,7 @@ class FiringRun {
       type: `handler.${verdict.kind}` as NewEvent['type'],
       ...pluginFields(link),
       durationMs: Math.round(said.durationMs),
-      ...(verdict.kind === 'cancelled' && verdict.code !== null ? { reasonCode: verdict.code } : {}),
+      ...reasonCodeOf(verdict, said.warnings),
       data: asData(ran),
     };
   }
@@ -557,6 +557,13 @@ const pluginFields = ({ entry }: FiringLink): Pick<NewEvent, 'pluginId' | 'plugi
 /** The sandbox passes on what carries the patch tag; the engine passes on what it reads as a rewrite or no change. */
 const advancedOnItsOwn = (raw: string, verdict: Verdict<Json>): boolean =>
   raw.startsWith('~') && verdict.kind !== 'rewrote' && verdict.kind !== 'passed' && verdict.kind !== 'contributed';
+
+/** A cancel's own code; of a handler that did not decide the warning that says why, which stands last (MW-54). */
+const reasonCodeOf = (verdict: Verdict<Json>, warnings: readonly Warning[]): { readonly reasonCode?: string } => {
+  if (verdict.kind === 'cancelled') return verdict.code === null ? {} : { reasonCode: verdict.code };
+  const code = verdict.kind === 'skipped' ? warnings.at(-1)?.code : undefined;
+  return code === undefined ? {} : { reasonCode: code };
+};
 
 const outputOf = (verdict: Verdict<Json>, input: Json): Json => {
   if (verdict.kind === 'rewrote') return verdict.value;

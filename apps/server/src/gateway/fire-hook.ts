@@ -17,6 +17,7 @@ import {
 import {
   AccountCommand,
   AccountCommandHandler,
+  actorOf,
   EVENT_STORE,
   Problem,
   SANDBOX,
@@ -33,10 +34,10 @@ import type { Scope, Sealing } from '#sealing';
 import { AccountRules } from '../control/accounts/account-rules.js';
 import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
 import type { FiringOrder } from './firing-order.js';
-import { actorOf } from './actor.js';
+import { inUtc } from './instants.js';
 import { Answers } from './answers.js';
 import { HOST_CALLS } from './gateway-tools.js';
-import { currentTurn, inferTurn, type Turn } from './turns.js';
+import { Turns, type Turn } from './turns.js';
 
 /** What a firing is answered with: the answer, or that the chain still runs after the time the caller would wait. */
 export type FireResult =
@@ -70,6 +71,7 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
     @Inject(HOST_CALLS) private readonly hostCalls: HostCalls,
     @Inject(TOKEN_KEY) private readonly tokenKey: Uint8Array,
     private readonly answers: Answers,
+    private readonly turns: Turns,
     private readonly plugins: ActivePlugins,
     private readonly rules: AccountRules,
   ) {
@@ -175,7 +177,7 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
       previousInvocationId: command.claim?.previousInvocationId ?? null,
       actor: actorOf(caller),
       opening,
-      occurredAt: envelope.occurredAt === null ? null : new Date(envelope.occurredAt).toISOString(),
+      occurredAt: inUtc(envelope.occurredAt),
       operationId: envelope.operationId,
       correlationId: envelope.correlationId,
       turnId: turn.turnId,
@@ -224,13 +226,11 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
     return this.plugins.at(account, opened.position);
   }
 
-  private async turn(command: FireHook, entry: HookEntry, sessionId: string | null): Promise<Turn> {
+  private turn(command: FireHook, entry: HookEntry, sessionId: string | null): Promise<Turn> {
     const { envelope, opening } = command.order;
     const named = envelope.turnId ?? opening.turnId;
-    if (named !== null) return { turnId: named, inferred: false, prompted: false };
-    const { account } = command.meta;
-    const current = sessionId === null ? null : await currentTurn(this.store, account, sessionId);
-    return inferTurn(entry, current, uuidv7);
+    if (named !== null) return Promise.resolve({ turnId: named, inferred: false, prompted: false });
+    return this.turns.infer(command.meta.account, sessionId, entry);
   }
 
   private async hashed(account: string, id: string): Promise<{ readonly id: string; readonly hmac: string }> {

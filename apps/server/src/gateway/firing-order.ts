@@ -1,5 +1,5 @@
 import { IsString } from 'class-validator';
-import type { Dialect, Opening } from '#dialects';
+import { dialectOf, type Dialect, type Opening } from '#dialects';
 import { AbsentOrNull, escapePointer, IsInstant, IsWireId, Problem, readDto, type FieldFault } from '#platform';
 import type { Json, JsonObject } from '#record';
 
@@ -26,6 +26,14 @@ export interface FiringOrder {
   readonly envelope: Readonly<FiringEnvelope>;
   readonly opening: Extract<Opening, { kind: 'opened' }>;
 }
+
+/** The dialect of a hook. Throws 404 for one that is not there, or has no such hook. */
+export const knownDialect = (name: string, hook: string): Dialect => {
+  const dialect = dialectOf(name);
+  if (dialect === undefined) throw new Problem(404, 'unknown_dialect', 'There is no such dialect.');
+  if (!dialect.entries.has(hook)) throw new Problem(404, 'unknown_hook', `The dialect ${name} has no such hook.`);
+  return dialect;
+};
 
 const envelopeFields = new Set(Object.keys(new FiringEnvelope()));
 

@@ -8,6 +8,7 @@ import {
   AbsentOrNull,
   AccountCommand,
   AccountCommandHandler,
+  actorOf,
   Allow,
   EVENT_STORE,
   IsInstant,
@@ -30,7 +31,7 @@ import {
   type RecordedEvent,
 } from '#record';
 import type { Scope, Sealing } from '#sealing';
-import { actorOf } from './actor.js';
+import { inUtc } from './instants.js';
 import { replayable } from './replayable.js';
 
 class EffectBody {
@@ -107,7 +108,7 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
               type: 'effect.reported',
               actor: actorOf(command.meta.caller),
               ...about(opened),
-              ...(occurredAt === null ? {} : { occurredAt: new Date(occurredAt).toISOString() }),
+              ...(occurredAt === null ? {} : { occurredAt: inUtc(occurredAt) }),
               data: asData(effect),
             },
           ],

@@ -1,6 +1,10 @@
-import type { EventStore } from '#event-store';
-import type { InvocationOpened } from '#record';
+import { Inject, Injectable } from '@nestjs/common';
+import { LRUCache } from 'lru-cache';
+import { v7 as uuidv7 } from 'uuid';
 import type { HookEntry } from '#dialects';
+import type { EventStore } from '#event-store';
+import { EVENT_STORE } from '#platform';
+import type { InvocationOpened } from '#record';
 
 /** The turn that an invocation belongs to. */
 export interface Turn {
@@ -10,7 +14,7 @@ export interface Turn {
   readonly prompted: boolean;
 }
 
-/** What the newest openings of a session say about the inferred turn under way; null when there is none. */
+/** The inferred turn of a session that is under way; null when there is none. */
 export type CurrentTurn = Pick<Turn, 'turnId' | 'prompted'> | null;
 
 /**
@@ -27,15 +31,68 @@ export const inferTurn = (entry: Pick<HookEntry, 'startsTurn'>, current: Current
 /** Openings looked at to find the last inferred turn, when a session mixes named and inferred ones. */
 const lookBack = 20;
 
-/** Reads the inferred turn of a session off the log, so that every replica infers the same. */
-export const currentTurn = async (store: EventStore, account: string, sessionId: string): Promise<CurrentTurn> => {
-  const newest = await store.readAccount(account, {
-    sessionId,
-    types: ['invocation.opened'],
-    order: 'newest',
-    limit: lookBack,
-  });
-  const last = newest.find(({ event }) => event.turnInferred === true)?.event;
-  if (last?.turnId === undefined) return null;
-  return { turnId: last.turnId, prompted: (last.data as unknown as InvocationOpened).turnPrompted ?? false };
-};
+/** Sessions whose newest turn is kept in memory. */
+const sessionsKept = 10_000;
+
+interface Known {
+  readonly turn: CurrentTurn;
+  /** When it was inferred, ms since the epoch. */
+  readonly at: number;
+}
+
+/**
+ * Infers the turns of sessions. What was inferred is read off the log, so that every replica and every restart goes on
+ * with the same turn; firings of this process that are not recorded yet are remembered, so that those that come at
+ * once share one.
+ */
+@Injectable()
+export class Turns {
+  private readonly recent = new LRUCache<string, Known>({ max: sessionsKept });
+  private readonly waiting = new Map<string, Promise<unknown>>();
+
+  constructor(@Inject(EVENT_STORE) private readonly store: EventStore) {}
+
+  /** The turn of a firing that names none. Without a session every firing is a turn of its own. */
+  infer(account: string, sessionId: string | null, entry: Pick<HookEntry, 'startsTurn'>): Promise<Turn> {
+    if (sessionId === null) return Promise.resolve(inferTurn(entry, null, uuidv7));
+    const key = JSON.stringify([account, sessionId]);
+    return this.inTurn(key, async () => {
+      const current = await this.current(key, account, sessionId);
+      const turn = inferTurn(entry, current, uuidv7);
+      this.recent.set(key, { turn, at: Date.now() });
+      return turn;
+    });
+  }
+
+  /** The newer of what the log says and what this process inferred since. */
+  private async current(key: string, account: string, sessionId: string): Promise<CurrentTurn> {
+    const [stored, known] = [await this.recorded(account, sessionId), this.recent.get(key)];
+    if (known === undefined) return stored?.turn ?? null;
+    return stored !== null && stored.at > known.at ? stored.turn : known.turn;
+  }
+
+  private async recorded(account: string, sessionId: string): Promise<Known | null> {
+    const newest = await this.store.readAccount(account, {
+      sessionId,
+      types: ['invocation.opened'],
+      order: 'newest',
+      limit: lookBack,
+    });
+    const last = newest.find(({ event }) => event.turnInferred === true)?.event;
+    if (last?.turnId === undefined) return null;
+    const { turnPrompted = false } = last.data as unknown as InvocationOpened;
+    return { turn: { turnId: last.turnId, prompted: turnPrompted }, at: Date.parse(last.recordedAt) };
+  }
+
+  /** One inference of a session at a time. */
+  private async inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const before = this.waiting.get(key) ?? Promise.resolve();
+    const mine = before.then(work, work);
+    this.waiting.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.waiting.get(key) === mine) this.waiting.delete(key);
+    }
+  }
+}

@@ -10,9 +10,17 @@ import {
 import { mergeMap, type Observable } from 'rxjs';
 import { ReadRecorder } from '#audit';
 import type { EventStore } from '#event-store';
-import { callerOf, errorFacts, EVENT_STORE, LOGGER, SEALING, type Logger, type PlatformRequest } from '#platform';
+import {
+  actorOf,
+  callerOf,
+  errorFacts,
+  EVENT_STORE,
+  LOGGER,
+  SEALING,
+  type Logger,
+  type PlatformRequest,
+} from '#platform';
 import type { Sealing } from '#sealing';
-import { actorOf } from '../../gateway/actor.js';
 
 const flushEveryMs = 5_000;
 

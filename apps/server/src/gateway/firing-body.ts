@@ -1,0 +1,53 @@
+import type { Answer } from '#firing';
+import { queryInt } from '#platform';
+import type { Json } from '#record';
+import type { FireResult } from './fire-hook.js';
+
+/** `?wait=` of firings and answers (api.md, `held`). */
+export const waitFields = {
+  wait: queryInt('Seconds that the request stays open for a chain that takes its time.', {
+    least: 0,
+    most: 55,
+    absent: 25,
+  }),
+} as const;
+
+/** The answer to a firing whose chain still runs: it is had from `answers/{invocationId}` later. */
+export interface RunningBody {
+  readonly invocationId: string;
+  readonly turnId: string;
+  readonly running: true;
+}
+
+/** What a firing is answered with. */
+export const bodyOf = (result: FireResult): Answer | RunningBody =>
+  result.kind === 'answered'
+    ? result.answer
+    : { invocationId: result.invocationId, turnId: result.turnId, running: true };
+
+interface Hidden {
+  readonly hidden: true;
+  /** Bytes of JSON text. */
+  readonly size: number;
+}
+
+/** An answer for a key that sees no content (api.md, content). */
+export interface HiddenAnswer extends Omit<Answer, 'value' | 'cancellation' | 'handlers'> {
+  readonly value: Hidden | null;
+  readonly cancellation: object | null;
+  readonly handlers: readonly object[];
+}
+
+const hide = (value: Json): Hidden | null =>
+  value === null ? null : { hidden: true, size: Buffer.byteLength(JSON.stringify(value)) };
+
+/** Hides what agents, people and plugins wrote; ids, outcomes, codes and times stay. */
+export const withoutContent = (answer: Answer): HiddenAnswer => ({
+  ...answer,
+  value: hide(answer.value),
+  cancellation: answer.cancellation && { ...answer.cancellation, reason: hide(answer.cancellation.reason) },
+  handlers: answer.handlers.map((handler) => ({
+    ...handler,
+    warnings: handler.warnings.map(({ code, detail }) => ({ code, detail: hide(detail) })),
+  })),
+});
