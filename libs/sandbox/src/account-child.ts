@@ -16,7 +16,7 @@ const MAX_REALMS = 128;
 /** Of realms that took a child down so many are remembered. */
 const MAX_FATAL = 1000;
 /** A chain that saw more children than it has handlers is not to blame, but cannot go on for ever either. */
-const SPARE_DISPATCHES = 3;
+const SPARE_DISPATCHES = 20;
 
 interface KnownRealm {
   readonly id: number;

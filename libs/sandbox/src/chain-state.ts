@@ -1,3 +1,4 @@
+import { patchOf, withPatch } from './patches.js';
 import type { CallAnswer, ChainRun, HandlerOutcome, HandlerRun, RunningChain } from './sandbox.js';
 
 /** One thing that the handler at work asked of the host. */
@@ -38,8 +39,11 @@ export class ChainState implements RunningChain {
   #revoke: AbortController | null = null;
   #onStop: (() => void) | null = null;
 
+  readonly #stopped = (): void => this.stop();
+
   constructor(run: ChainRun) {
     this.run = run;
+    run.signal?.addEventListener('abort', this.#stopped, { once: true });
   }
 
   get handler(): HandlerRun | undefined {
@@ -77,11 +81,8 @@ export class ChainState implements RunningChain {
   report(outcome: HandlerOutcome): void {
     const handler = this.handler;
     if (handler === undefined || this.isOver) return;
-    if (outcome.kind === 'returned' && handler.advances && outcome.raw.startsWith('~')) {
-      const end = outcome.raw.indexOf('\n');
-      const patch = end < 0 ? outcome.raw.slice(1) : outcome.raw.slice(1, end);
-      this.patches = this.patches === '' ? patch : `${this.patches},${patch}`;
-    }
+    const patch = outcome.kind === 'returned' && handler.advances ? patchOf(outcome.raw) : null;
+    if (patch !== null) this.patches = withPatch(this.patches, patch);
     const index = this.next;
     this.next++;
     this.asked = [];
@@ -96,6 +97,7 @@ export class ChainState implements RunningChain {
   end(): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.run.signal?.removeEventListener('abort', this.#stopped);
     this.#revokeCalls();
     for (const index of [...this.#waiting.keys()]) this.#settle(index, { kind: 'not_run' });
   }

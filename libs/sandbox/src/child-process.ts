@@ -101,6 +101,10 @@ export class SandboxChild {
     return this.#pid;
   }
 
+  get wasReady(): boolean {
+    return this.#isReady;
+  }
+
   get hasEnded(): boolean {
     return this.#ended;
   }

@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { Sandbox } from './index.js';
 import { startSandbox } from './index.js';
 import { changedTo, handlerOf, outcomesOf, said } from './testing/harness.js';
+
+// Only so that a slow machine does not fail what has no time in it.
+jest.setTimeout(60_000);
 
 let sandbox: Sandbox;
 beforeAll(async () => {

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { build } from 'esbuild';
 import type { CallAnswer, Sandbox, SandboxOptions } from './index.js';
 import { startSandbox } from './index.js';
@@ -12,6 +12,9 @@ import { nodeFlags, startLines } from './start-line.js';
 import { testGuest } from './testing/guest.js';
 import { changedTo, handlerOf, outcomesOf, realmOf, said } from './testing/harness.js';
 import { descendants, isAlive, read, sandboxPids, until } from './testing/processes.js';
+
+// Only so that a slow machine does not fail what has no time in it.
+jest.setTimeout(60_000);
 
 const open: Sandbox[] = [];
 const start = async (options: SandboxOptions = {}): Promise<Sandbox> => {

@@ -17,6 +17,8 @@ const SHARDS = 2;
 const IDLE_MS = 60_000;
 /** The spare is started when whoever took the last one is under way. */
 const SPARE_AFTER_MS = 200;
+/** After a child that ended before it was ready, ms. */
+const RESTART_MS = 250;
 const MAX_SOURCE = MIB;
 const NODE_MAJOR = 24;
 
@@ -131,7 +133,6 @@ class AccountSandbox implements Sandbox {
       state.end();
       return state;
     }
-    chain.signal?.addEventListener('abort', () => state.stop(), { once: true });
     this.#withHome(chain.account, (home) => home.run(state));
     return state;
   }
@@ -223,6 +224,15 @@ class AccountSandbox implements Sandbox {
   #lost(key: string, home: AccountChild, left: Leftovers): void {
     if (this.#homes.get(key) === home) this.#homes.delete(key);
     this.#retiring.delete(home);
+    // What cannot even start will not start better at once.
+    if (!home.child.wasReady) {
+      setTimeout(() => this.#resume(left), RESTART_MS);
+      return;
+    }
+    this.#resume(left);
+  }
+
+  #resume(left: Leftovers): void {
     if (this.#isClosed) {
       for (const chain of left.chains) chain.end();
       for (const load of left.loads) load.settle(gone);

@@ -14,6 +14,8 @@ export const MAX_OPEN_CALLS = 64;
 export const MAX_CALLS = 1000;
 /** Text of the arguments of one call, UTF-16 code units. */
 export const MAX_ARGS = 256 * 1024;
+/** Text of the arguments of all calls of one handler run, UTF-16 code units. */
+export const MAX_ARGS_IN_ALL = 8 * 1024 * 1024;
 /** A raw result, UTF-16 code units; the dialects' own limit is far below. */
 export const MAX_RAW = 24 * 1024 * 1024;
 
@@ -135,6 +137,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     #doneAt = 0;
     #calls = 0;
     #openCalls = 0;
+    #sent = 0;
     #pending = null;
     #outbox = '';
 
@@ -166,7 +169,6 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       const number = this.#send(member, args, true);
       if (number < 0) return refused('The handler run is over.', 'run_closed');
       return new Promise_((resolve, reject) => {
-        this.#openCalls++;
         this.#pending ??= new SafeMap();
         this.#pending.set(number, { __proto__: null, resolve, reject });
       });
@@ -189,11 +191,18 @@ export const BOOTSTRAP = String.raw`(function (guest) {
         misfit = text(error, 500);
       }
       if (!this.#open) return -1;
-      const number = this.#calls++;
+      if (json !== null && (this.#sent += json.length) > ${MAX_ARGS_IN_ALL}) {
+        json = null;
+        misfit = 'The arguments of all calls together are too large.';
+      }
+      const number = this.#calls;
       const entry =
         '[' + number + ',' + (answered ? 'true' : 'false') + ',' + stringify(String_(member)) + ',' +
         (json === null ? 'null' : stringify(json)) + ',' + (misfit === null ? 'null' : stringify(misfit)) + ']';
+      // Nothing below can fail, so a full stack leaves no call half made.
       this.#outbox = this.#outbox === '' ? entry : this.#outbox + ',' + entry;
+      this.#calls = number + 1;
+      if (answered) this.#openCalls++;
       return number;
     }
 
@@ -205,10 +214,11 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     }
 
     answer(number, ok, text, code) {
-      const waiting = this.#pending === null || !this.#open ? undefined : this.#pending.get(number);
+      if (!this.#open) return;
+      this.#openCalls--;
+      const waiting = this.#pending === null ? undefined : this.#pending.get(number);
       if (waiting === undefined) return;
       this.#pending.delete(number);
-      this.#openCalls--;
       if (!ok) return waiting.reject(failure(text, code));
       let value;
       try {

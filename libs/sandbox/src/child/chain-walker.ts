@@ -1,6 +1,7 @@
 import type ivm from 'isolated-vm';
 import { monotonicMs } from '../marker.js';
 import type { MarkerWriter } from '../marker.js';
+import { patchOf, withPatch } from '../patches.js';
 import { FLAG, HANDLER_CELLS } from '../wire.js';
 import type { OutcomeCells, ToParent } from '../wire.js';
 import { AccountIsolate, isTimeout } from './account-isolate.js';
@@ -66,7 +67,7 @@ interface Chain {
 /** Isolates kept in a process that accounts share. */
 const MAX_ISOLATES = 16;
 /** Beginnings of one handler after which it is given up: others took its isolate down each time. */
-const MAX_STARTS = 4;
+const MAX_STARTS = 100;
 /** A load that a handler needs may take this long, whatever the handler's own time. */
 const LOAD_MS = 5_000;
 /** Time for reading what is left of a realm after a kill. */
@@ -75,7 +76,7 @@ const AFTERMATH_MS = 50;
 const GRACE_MS = 400;
 const GRACE_TOGETHER_MS = 200;
 /** Handlers that are entered together have this much time in all; who needs more is entered alone. */
-const TOGETHER_MS = 100;
+const TOGETHER_MS = 250;
 /** A handler that keeps the process for longer is entered alone the next time, until it is quick again. */
 const SLOW_MS = 40;
 const QUICK_MS = 10;
@@ -492,11 +493,8 @@ export class ChainWalker {
     }
     const raw = state.slice(state.indexOf(' ') + 1);
     this.#note(chain, '=', raw, usedMs, usedMs > handler.timeoutMs ? 'late' : '');
-    if ((handler.flags & FLAG.advances) !== 0 && raw.startsWith('~')) {
-      const end = raw.indexOf('\n');
-      const patch = end < 0 ? raw.slice(1) : raw.slice(1, end);
-      chain.patches = chain.patches === '' ? patch : `${chain.patches},${patch}`;
-    }
+    const patch = (handler.flags & FLAG.advances) === 0 ? null : patchOf(raw);
+    if (patch !== null) chain.patches = withPatch(chain.patches, patch);
     if (raw !== '' && handler.stopTags.includes(raw.charAt(0))) this.#end(chain);
     else this.#next(chain);
   }
