@@ -12,7 +12,7 @@ import type {
   Sealed,
   StoredWarning,
 } from '#record';
-import { effectWord, type EffectWord } from './invocations.js';
+import { effectWord, reasonCodeOf, type EffectWord } from './invocations.js';
 
 /** A host call of a handler run, as far as it got. */
 export interface HostCallDetail {
@@ -209,7 +209,7 @@ const handlerOf = (
     after: data.output ?? null,
     changed: data.changed ?? [],
     reason: data.reason ?? null,
-    reasonCode: event.reasonCode ?? null,
+    reasonCode: reasonCodeOf(event),
     budgetMs: data.budgetMs ?? null,
     durationMs: data.durationUs === undefined ? (event.durationMs ?? null) : data.durationUs / 1000,
     warnings: data.warnings ?? [],

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import type { Sealed } from '#record';
 import { searchInvocations, type InvocationQuery, type SearchPlace } from './invocation-search.js';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
@@ -50,7 +51,7 @@ const told: readonly TestInvocation[] = [
     occurredAt: at(3),
     dataSubject: 'user:42',
     handlers: [
-      { pluginId: 'apt', outcome: 'skipped', cause: 'timed_out', reasonCode: 'handler_timeout' },
+      { pluginId: 'apt', outcome: 'skipped', cause: 'timed_out', warnings: ['note', 'handler_timeout'] },
       { pluginId: 'guard' },
     ],
   },
@@ -176,7 +177,7 @@ describe('a search', () => {
     await several.close();
   });
 
-  it('says what an item is without its content', async () => {
+  it('says what an item is, its reason under its seal and no other content', async () => {
     const { table } = await ledger.read();
     const { items } = await searchInvocations(ledger.sql, table, {
       account: 'a',
@@ -190,7 +191,7 @@ describe('a search', () => {
         invocationId: 'cancelled',
         state: 'closed',
         actor: { kind: 'key', id: 'other-key', onBehalfOf: 'ada' },
-        cancellation: { pluginId: 'apt', code: 'forbidden' },
+        cancellation: { pluginId: 'apt', reason: expect.anything(), code: 'forbidden' },
         effect: 'unknown',
         metered: true,
         positions: { first: '4', last: '7' },
@@ -200,7 +201,9 @@ describe('a search', () => {
         ],
       }),
     ]);
-    expect(JSON.stringify(items)).not.toContain('$sealed');
+    const { reason } = items[0]?.cancellation ?? {};
+    expect(await ledger.sealing.open('a', reason as Sealed)).toEqual({ kind: 'open', value: 'no' });
+    expect(JSON.stringify(items).split('$sealed')).toHaveLength(2);
   });
 });
 

@@ -1,6 +1,7 @@
-import { grouped } from './grouped.js';
 import type { Row, Sql } from '#event-store';
+import type { Sealed } from '#record';
 import { columnText, indexedText } from './columns.js';
+import { grouped } from './grouped.js';
 import type { TableName } from './projection.js';
 import { textCondition, type TextMatch } from './text-search.js';
 
@@ -65,7 +66,7 @@ export interface HandlerSummary {
   readonly warnings: readonly { readonly code: string }[];
 }
 
-/** One invocation as a list shows it: ids, codes, times; its content is read with the invocation itself. */
+/** One invocation as a list shows it: ids, codes, times, and why it was cancelled; other content is read with itself. */
 export interface InvocationSummary {
   readonly invocationId: string;
   readonly dialect: string;
@@ -85,7 +86,11 @@ export interface InvocationSummary {
   readonly actor: { readonly kind: string; readonly id: string; readonly onBehalfOf: string | null } | null;
   readonly state: 'open' | 'closed' | 'lost';
   readonly outcome: string | null;
-  readonly cancellation: { readonly pluginId: string | null; readonly code: string | null } | null;
+  readonly cancellation: {
+    readonly pluginId: string | null;
+    readonly reason: Sealed | null;
+    readonly code: string | null;
+  } | null;
   readonly effect: 'applied' | 'not_applied' | 'different' | 'unknown';
   readonly effectAt: string | null;
   readonly attempt: number;
@@ -289,8 +294,7 @@ const toSummary = (row: Row, handlers: readonly HandlerSummary[]): InvocationSum
   actor: actorOf(row),
   state: row.state as InvocationSummary['state'],
   outcome: textOrNull(row.outcome),
-  cancellation:
-    row.outcome === 'cancelled' ? { pluginId: textOrNull(row.cancel_plugin), code: textOrNull(row.cancel_code) } : null,
+  cancellation: row.outcome === 'cancelled' ? cancellationOf(row) : null,
   effect: (textOrNull(row.effect) ?? 'unknown') as InvocationSummary['effect'],
   effectAt: instantOrNull(row.effect_at),
   attempt: Number(row.attempt),
@@ -302,6 +306,12 @@ const toSummary = (row: Row, handlers: readonly HandlerSummary[]): InvocationSum
   durationMs: numberOrNull(row.duration_ms),
   handlers,
   positions: { first: String(row.position), last: String(row.last_position) },
+});
+
+const cancellationOf = (row: Row): InvocationSummary['cancellation'] => ({
+  pluginId: textOrNull(row.cancel_plugin),
+  reason: typeof row.cancel_reason === 'string' ? (JSON.parse(row.cancel_reason) as Sealed) : null,
+  code: textOrNull(row.cancel_code),
 });
 
 const actorOf = (row: Row): InvocationSummary['actor'] => {

@@ -6,6 +6,7 @@ import type {
   InvocationClosed,
   InvocationOpened,
   RecordedEvent,
+  Sealed,
 } from '#record';
 import {
   bytewise,
@@ -47,12 +48,12 @@ interface HandlerRow {
 }
 
 /**
- * One row per invocation and one per handler run: everything that a search filters by. Content is not here; it stays
- * in the events, where it is sealed.
+ * One row per invocation and one per handler run: everything that a search filters by. Content is not here in clear; a
+ * cancellation's reason stands as the event has it, under its seal.
  */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 1,
+  version: 2,
   types: [
     'invocation.opened',
     'session.withheld',
@@ -120,7 +121,7 @@ const ddl = (table: TableName): readonly string[] => {
       data_subject text, actor_kind text, actor_id text, on_behalf_of text, attempt int not null,
       previous_invocation_id text, chain_of text, lineage text, host_session text,
       occurred_at timestamptz not null, recorded_at timestamptz not null,
-      state text not null, outcome text, cancel_plugin text, cancel_code text, reason_codes text[],
+      state text not null, outcome text, cancel_plugin text, cancel_code text, cancel_reason text, reason_codes text[],
       closed_at timestamptz, duration_ms bigint, metered int, handlers int not null,
       effect text, effect_at timestamptz, pair text, phase text, joined boolean not null default false,
       primary key (account, invocation_id)
@@ -166,7 +167,8 @@ const fold = (events: readonly StoredEvent[]): Batch => {
     if (event.invocationId === undefined) continue;
     const row = rowOf(rows, event, event.invocationId);
     if (position > row.lastPosition) row.lastPosition = position;
-    if (event.reasonCode !== undefined) row.codes.add(event.reasonCode);
+    const code = reasonCodeOf(event);
+    if (code !== null) row.codes.add(code);
     note(row, stored);
     const handler = handlerOf(stored, event.invocationId);
     if (handler === null) continue;
@@ -236,6 +238,15 @@ const handlerOf = ({ event, position }: StoredEvent, invocationId: string): Hand
   return { account: event.account, invocationId, eventPosition: position, event, outcome, data };
 };
 
+/**
+ * The code that an event is found by. A run that did not decide has the code of the warning that says why, which stands
+ * last (MW-54); events of before it was a field of its own have it there only.
+ */
+export const reasonCodeOf = ({ type, reasonCode, data }: RecordedEvent): string | null => {
+  if (reasonCode !== undefined) return reasonCode;
+  return type === 'handler.skipped' ? ((data as unknown as HandlerRan).warnings.at(-1)?.code ?? null) : null;
+};
+
 type Opened = InvocationRow & { readonly opened: NonNullable<InvocationRow['opened']> };
 
 const openedData = (row: Opened): InvocationOpened => row.opened.event.data as unknown as InvocationOpened;
@@ -248,6 +259,7 @@ const movingColumns: readonly Column<InvocationRow>[] = [
   { name: 'outcome', type: 'text', of: (row) => row.closed?.event.outcome ?? null },
   { name: 'cancel_plugin', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.pluginId) },
   { name: 'cancel_code', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.code) },
+  { name: 'cancel_reason', type: 'text', of: (row) => sealedText(row.closed?.data.cancellation?.reason) },
   { name: 'reason_codes', type: 'texts', of: (row) => texts([...row.codes].map(indexedText)) },
   { name: 'closed_at', type: 'timestamptz', of: (row) => row.closed?.event.recordedAt ?? null },
   { name: 'duration_ms', type: 'bigint', of: (row) => row.closed?.event.durationMs ?? null },
@@ -256,6 +268,10 @@ const movingColumns: readonly Column<InvocationRow>[] = [
   { name: 'effect', type: 'text', of: (row) => row.effect?.word ?? null },
   { name: 'effect_at', type: 'timestamptz', of: (row) => row.effect?.at ?? null },
 ];
+
+/** A sealed value holds no character that a column refuses. */
+const sealedText = (sealed: Sealed | null | undefined): string | null =>
+  sealed === undefined || sealed === null ? null : JSON.stringify(sealed);
 
 const openedColumns: readonly Column<Opened>[] = [
   ...movingColumns,
@@ -322,6 +338,7 @@ const updateEarlier = async (sql: Sql, table: TableName, rows: readonly Invocati
       outcome = coalesce(x.outcome, t.outcome),
       cancel_plugin = coalesce(x.cancel_plugin, t.cancel_plugin),
       cancel_code = coalesce(x.cancel_code, t.cancel_code),
+      cancel_reason = coalesce(x.cancel_reason, t.cancel_reason),
       reason_codes = case when x.reason_codes = '' then t.reason_codes
         else array(select distinct unnest(coalesce(t.reason_codes, '{}') || string_to_array(x.reason_codes, chr(31)))) end,
       closed_at = coalesce(x.closed_at, t.closed_at),
@@ -357,7 +374,7 @@ const handlerColumns: readonly Column<HandlerRow>[] = [
     type: 'text',
     of: ({ data }) => ('wouldHave' in data ? columnTextOrNull(data.wouldHave) : null),
   },
-  { name: 'reason_code', type: 'text', of: ({ event }) => columnTextOrNull(event.reasonCode) },
+  { name: 'reason_code', type: 'text', of: ({ event }) => columnTextOrNull(reasonCodeOf(event)) },
   {
     name: 'warnings',
     type: 'texts',

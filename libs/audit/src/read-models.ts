@@ -175,11 +175,35 @@ const takeOver = async (projection: Projection, sql: Sql, building: Generation):
   return true;
 };
 
-/** What this program is to follow now: a rebuild that another process began is among it. */
+/**
+ * What this program is to follow now: a rebuild that another process began is among it. A build that has reached the
+ * live tables takes their place here too: none of its events may have come since.
+ */
 export const openGenerations = async (sql: Sql, projections: readonly Projection[]): Promise<readonly Generation[]> => {
-  const rows = await sql.query(`select ${columns} from read_model where state <> 'retired' order by generation`);
-  const versions = new Map(projections.map(({ name, version }) => [name, version]));
-  return rows.map(toGeneration).filter(({ name, version }) => versions.get(name) === version);
+  const open: Generation[] = [];
+  for (const projection of projections) {
+    for (const generation of await reachedGenerations(sql, projection.name)) {
+      if (generation.version !== projection.version) continue;
+      open.push(generation);
+      if (generation.state === 'building') await sql.transaction((tx) => takeOver(projection, tx, generation));
+    }
+  }
+  return open;
+};
+
+/**
+ * The generations of a read model that are followed or read, with how far they are: up to where the follower has seen
+ * everything, which is further than the last event that concerned them.
+ */
+export const reachedGenerations = async (sql: Sql, name: string): Promise<readonly Generation[]> => {
+  const rows = await sql.query(
+    `select m.name, m.generation, m.version, m.state, greatest(m.position, f.position) as position
+     from read_model m
+     left join follower f on f.name = 'read-model:' || m.name || ':' || m.generation and f.shard = 0
+     where m.name = $1 and m.state <> 'retired' order by m.generation`,
+    [name],
+  );
+  return rows.map(toGeneration);
 };
 
 /** Drops a read model altogether, in all its generations. */

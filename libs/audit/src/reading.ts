@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { EventStore, Sql } from '#event-store';
-import { tableNames, type Generation } from './read-models.js';
+import { reachedGenerations, tableNames, type Generation } from './read-models.js';
 import type { Projection, TableName } from './projection.js';
 
 /** Tables to read, and how far they are for one account. */
@@ -51,17 +51,7 @@ const waitFor = async (sql: Sql, projection: Projection, head: bigint): Promise<
 };
 
 const readable = async (sql: Sql, projection: Projection): Promise<Generation> => {
-  const rows = await sql.query(
-    `select name, generation, version, state, position from read_model where name = $1 and state <> 'retired'`,
-    [projection.name],
-  );
-  const all = rows.map((row) => ({
-    name: String(row.name),
-    generation: Number(row.generation),
-    version: Number(row.version),
-    state: row.state as Generation['state'],
-    position: BigInt(String(row.position)),
-  }));
+  const all = await reachedGenerations(sql, projection.name);
   const live = all.find(({ state }) => state === 'live');
   if (live !== undefined && canRead(projection, live.version)) return live;
   const building = all.find(({ version }) => version === projection.version);

@@ -2,8 +2,8 @@ import type { Json } from '#record';
 
 /** Longest text that may be searched for; parts overlap by it, so that no hit falls between two. */
 export const longestSearch = 200;
-/** Shortest text that may be searched for: a trigram. */
-export const shortestSearch = 3;
+/** Shortest text that the trigram index is of use for; shorter ones are looked for in every text of the account. */
+export const shortestIndexed = 3;
 
 const partLength = 16_384;
 
@@ -27,7 +27,7 @@ const gather = (value: Json, parts: Set<string>): void => {
 };
 
 const addText = (text: string, parts: Set<string>): void => {
-  if (text.length < shortestSearch) return;
+  if (text === '') return;
   if (text.length <= partLength) {
     parts.add(text);
     return;

@@ -5,7 +5,7 @@ import { searchInvocations, type InvocationQuery } from './invocation-search.js'
 import { dropReadModel, openReadModels, readModelStatus, rebuildReadModel } from './read-models.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
 import { catchUp } from './test-record.js';
-import { hasTrigramIndex, matchText, textSearch } from './text-search.js';
+import { hasTrigramIndex, matchText, SearchTooWide, textSearch, withinSearchTime } from './text-search.js';
 
 let ledger: TestLedger;
 
@@ -79,6 +79,28 @@ describe('a search by text', () => {
     expect(await find('snake_case')).toEqual(['under']);
     expect(await find('c:\\temp')).toEqual(['slash']);
     expect(await find('ärger')).toEqual(['umlaut']);
+  });
+
+  it('finds a text of one or two characters, signs of patterns among them', async () => {
+    await ledger.write(
+      { id: 'hi', context: 'Hi' },
+      { id: 'within', context: 'this, 50% of it' },
+      { id: 'digit', context: { n: 7 } },
+      { id: 'other', context: 'yes' },
+    );
+    expect(await find('hi')).toEqual(['hi', 'within']);
+    expect(await find('%')).toEqual(['within']);
+    expect(await find('_')).toEqual([]);
+    expect(await find('7')).toEqual(['digit']);
+    const common = Array.from({ length: 1100 }, (_, n) => `q${String(n)}`);
+    await ledger.write({ id: 'common', context: common });
+    expect(await find('q')).toEqual(['common']);
+  });
+
+  it('is given up when its time is up, and its connection goes on', async () => {
+    const slow = withinSearchTime(ledger.sql, (tx) => tx.query('select pg_sleep(20)'), 20);
+    await expect(slow).rejects.toBeInstanceOf(SearchTooWide);
+    expect(await withinSearchTime(ledger.sql, (tx) => tx.query('select 1 as one'))).toEqual([{ one: 1 }]);
   });
 
   it('works with what a column cannot keep', async () => {

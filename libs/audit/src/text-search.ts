@@ -5,7 +5,7 @@ import { isSealed, type Sealing } from '#sealing';
 import { bytewise, columnArrays, batchOf, columnText, insertBatch, type Column } from './columns.js';
 import { invocations } from './invocations.js';
 import { EventFault, type Projection, type TableName, type Target } from './projection.js';
-import { partsOf, searchable } from './text-parts.js';
+import { partsOf, searchable, shortestIndexed } from './text-parts.js';
 
 /** Text of one batch is written when this much has gathered, in UTF-16 units: a batch may hold many large values. */
 const mostGathered = 4 * 1024 * 1024;
@@ -34,7 +34,7 @@ interface KeySample {
  */
 export const textSearch = (sealing: Sealing): Projection => ({
   name: 'text-search',
-  version: 1,
+  version: 2,
   types: [...invocations.types, 'payload.erased'],
   tables: ['text_use', 'text_part', 'text_key'],
   create: async (sql, table) => {
@@ -254,14 +254,40 @@ export type TextMatch =
 
 /** Looks the text up; `table` names the tables of the text search. */
 export const matchText = async (sql: Sql, table: TableName, account: string, text: string): Promise<TextMatch> => {
-  const pattern = `%${searchable(text).replace(/[\\%_]/g, '\\$&')}%`;
+  const body = searchable(text);
+  const pattern = `%${body.replace(/[\\%_]/g, '\\$&')}%`;
+  // A pattern without a trigram would make Postgres go through the whole index before it looks at the texts.
+  const [matches, wanted] = body.length < shortestIndexed ? ['strpos(body, $2) > 0', body] : ['body like $2', pattern];
   const rows = await sql.query(
-    `select id from ${table('text_part')} where account = $1 and body like $2 limit ${String(mostParts + 1)}`,
-    [account, pattern],
+    `select id from ${table('text_part')} where account = $1 and ${matches} limit ${String(mostParts + 1)}`,
+    [account, wanted],
   );
   if (rows.length > mostParts) return { kind: 'pattern', table, pattern };
   return { kind: 'parts', table, ids: rows.map((row) => String(row.id)) };
 };
+
+/** Too many texts had to be looked at for the time that a search has. HTTP: 400. */
+export class SearchTooWide extends Error {
+  override readonly name = 'SearchTooWide';
+}
+
+/** How long one statement of a search by text may take, ms. */
+const searchMs = 10_000;
+
+/**
+ * Runs a search by text on one connection. What no index shortens (a text of one or two characters, a common one with a
+ * rare filter) is bounded by time: rejects with `SearchTooWide` when it is up.
+ */
+export const withinSearchTime = <T>(sql: Sql, search: (sql: Sql) => Promise<T>, ms = searchMs): Promise<T> =>
+  sql.transaction(async (tx) => {
+    await tx.query(`set local statement_timeout = ${String(ms)}`);
+    try {
+      return await search(tx);
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === '57014') throw new SearchTooWide();
+      throw error;
+    }
+  });
 
 /** The match as a condition on an invocation row `i`. */
 export const textCondition = (match: TextMatch, bind: (value: unknown) => string): string => {

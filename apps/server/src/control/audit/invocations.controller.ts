@@ -6,6 +6,8 @@ import {
   operationsNamed,
   orphanOperations,
   searchInvocations,
+  SearchTooWide,
+  withinSearchTime,
   type HandlerFilter,
   type InvocationQuery,
   type SearchPlace,
@@ -18,6 +20,7 @@ import {
   EVENT_STORE,
   PathId,
   Problem,
+  queryPointer,
   SEALING,
   StrictQuery,
   type Caller,
@@ -66,8 +69,10 @@ export class InvocationsController {
             return paging.page(items, next === null ? null : [next.at, next.position], completeUpTo);
           })
         : await this.readings.ofText(account, async ({ table, completeUpTo }, words) => {
-            const text = await matchText(sql, words.table, account, query.text ?? '');
-            const { items, next } = await searchInvocations(sql, table, { ...asked, text });
+            const { items, next } = await withinSearchTime(sql, async (tx) => {
+              const text = await matchText(tx, words.table, account, query.text ?? '');
+              return searchInvocations(tx, table, { ...asked, text });
+            }).catch(tooWide);
             return paging.page(items, next === null ? null : [next.at, next.position], completeUpTo);
           });
     return shownJson(this.sealing, caller, account, answer);
@@ -80,9 +85,14 @@ export class InvocationsController {
     @PathId('invocation', 'The invocation.') invocation: string,
     @CurrentCaller() caller: Caller,
   ): Promise<string> {
+    // Before the stream is read: it then holds everything up to there.
+    const size = await this.store.accountSize(account);
     const detail = invocationDetail(await this.store.readStream(account, invocationStream(invocation)));
     if (detail === null) throw new Problem(404, 'unknown_invocation', 'There is no such invocation.');
-    const joined = await this.operations(account, detail.operationId);
+    const joined =
+      detail.operationId === null
+        ? { operations: [], completeUpTo: String(size - 1n) }
+        : await this.operations(account, detail.operationId);
     return shownJson(this.sealing, caller, account, { ...detail, ...joined });
   }
 
@@ -121,8 +131,7 @@ export class InvocationsController {
     return shownJson(this.sealing, caller, account, { operationId: operation, items: operations, completeUpTo });
   }
 
-  private async operations(account: string, operationId: string | null) {
-    if (operationId === null) return { operations: [], completeUpTo: null };
+  private async operations(account: string, operationId: string) {
     return this.readings.ofRecord(account, async ({ table, completeUpTo }) => ({
       operations: await operationsNamed(this.readings.sql, table, account, operationId),
       completeUpTo: completeUpTo === null ? null : String(completeUpTo),
@@ -148,6 +157,12 @@ export class InvocationsController {
     };
   }
 }
+
+const tooWide = (error: unknown): never => {
+  if (!(error instanceof SearchTooWide)) throw error;
+  const reason = 'would have to be looked for in too many texts: give a longer text, or narrow by other filters';
+  throw new Problem(400, 'search_too_wide', 'The search took too long.', [{ pointer: queryPointer('text'), reason }]);
+};
 
 const handlerFilter = ({ pluginId, pluginVersion, handlerOutcome, cause }: SearchFilters): HandlerFilter | null => {
   const filter = given({ pluginId, pluginVersion, outcome: handlerOutcome, cause });

@@ -1,4 +1,4 @@
-import { longestSearch, shortestSearch, usageGroups, type UsageGroup } from '#audit';
+import { longestSearch, usageGroups, type UsageGroup } from '#audit';
 import {
   pagingFields,
   queryId,
@@ -32,11 +32,11 @@ const searchText: QueryField<string | null> = {
     'Text within reasons, warnings and content, without case. For keys with `content: full`.',
     longestSearch,
   ),
-  schema: { type: 'string', minLength: shortestSearch, maxLength: longestSearch },
+  schema: { type: 'string', minLength: 1, maxLength: longestSearch },
   read: (text) =>
-    text.length >= shortestSearch && text.length <= longestSearch
+    text.length >= 1 && text.length <= longestSearch
       ? { value: text }
-      : { reason: `must have ${shortestSearch} to ${longestSearch} characters` },
+      : { reason: `must have 1 to ${longestSearch} characters` },
 };
 
 /** Filters of `GET …/invocations` (api.md). */

@@ -80,7 +80,7 @@ const handlerHead: Record<string, Schema> = {
 
 const summary = object({
   ...head,
-  cancellation: maybe(object({ pluginId: maybeText, code: maybeText })),
+  cancellation: maybe(object({ pluginId: maybeText, reason: content, code: maybeText })),
   effect: effectWord,
   effectAt: maybeInstant,
   handlers: list(object({ ...handlerHead, warnings: list(object({ code: text })) })),
