@@ -158,7 +158,32 @@ describe('a query', () => {
     '/v1/accounts?cursor=made-up',
     '/v1/accounts/default/settings?verbose=true',
     '/health/live?x=1',
-  ])('that does not fit is 400: %s', async (path) => expectProblem(await server.call('GET', path), 400));
+    '/v1/accounts?cursor=%ff',
+    '/v1/accounts?%zz=1',
+    '/v1/accounts/default/events?stream=%00',
+    '/v1/accounts/default/events/stream?stream=a%00',
+    '/v1/accounts/default/usage?hook=%00',
+    '/v1/accounts/default/invocations?hook=a%0ab',
+    '/v1/accounts/default/invocations?target=%00',
+    '/v1/accounts/default/invocations?pluginVersion=%00',
+    '/v1/accounts/default/invocations?reasonCode=%00',
+    '/v1/accounts/default/invocations?turnId=%ED%A0%80',
+    '/v1/accounts/default/invocations?turnId=%zz',
+    '/v1/accounts/default/invocations?from=9999-12-31T23:59:60Z',
+    '/v1/accounts/default/invocations?to=9999-12-31T23:59:59-23:59',
+    '/v1/accounts/default/changes?to=9999-12-31',
+    '/v1/accounts/default/chain?dialect=middleware&hook=systemPrompt&asOf=9999-12-31T23:59:60Z',
+  ])('that does not fit is 400 and points at the parameter: %s', async (path) => {
+    const answer = await server.call('GET', path);
+    expectProblem(answer, 400);
+    expect(firstFault(answer).pointer).toMatch(/^\/query\//u);
+  });
+
+  it('may look for any text', async () => {
+    for (const text of ['%00%00%00', 'a%00b', '%0a%0d%09', '%EF%BF%BF%27%25_']) {
+      expect((await server.call('GET', `/v1/accounts/default/invocations?text=${text}`)).status).toBe(200);
+    }
+  });
 
   it('has a cursor that is refused when a byte of it is changed', async () => {
     for (const id of ['page-1', 'page-2', 'page-3']) {
@@ -188,10 +213,28 @@ describe('a header', () => {
     ));
 
   it('of nonsense is 400 and ends no other request', async () => {
-    expect(await raw('GET / HTTP/1.1\r\nHost: x\r\nBad Header: y\r\n\r\n')).toMatch(
-      /^HTTP\/1\.1 400 .*application\/problem\+json/su,
-    );
-    expect(await raw('NONSENSE\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /u);
+    const get = 'GET /health/live HTTP/1.1\r\n';
+    const post = 'POST /v1/accounts HTTP/1.1\r\nHost: x\r\n';
+    const requests: readonly [string, number][] = [
+      ['NONSENSE\r\n\r\n', 400],
+      ['GET / HTTP/9.9\r\nHost: x\r\n\r\n', 400],
+      [`${get}Host: x\r\nBad Header: y\r\n\r\n`, 400],
+      [`${get}Host: x\r\nX: ${'x'.repeat(20_000)}\r\n\r\n`, 431],
+      [`${get}\r\n`, 400],
+      [`${get}Host: x\r\nHost: y\r\n\r\n`, 400],
+      [`${post}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 400],
+      [`${post}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`, 400],
+      [`${post}Expect: magic\r\nContent-Length: 2\r\n\r\n{}`, 417],
+      ['CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405],
+    ];
+    for (const [request, status] of requests) {
+      const answer = await raw(request);
+      const [head = '', body = ''] = answer.split(/\r\n\r\n(?:[0-9a-f]+\r\n)?/u);
+      expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `, 'u'));
+      expect(head).toMatch(/^content-type: application\/problem\+json$/imu);
+      expect(JSON.parse(body.split('\r\n')[0] ?? '')).toMatchObject({ status, code: expect.any(String), errors: [] });
+    }
+    expect(await raw('GET /health/live HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /u);
     expect((await server.call('GET', '/health/live')).status).toBe(200);
   });
 });

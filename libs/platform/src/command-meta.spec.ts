@@ -33,7 +33,7 @@ describe('an idempotency key', () => {
   });
 
   it('that does not fit is refused at its header', () => {
-    const refused = expect.objectContaining({
+    const refused: unknown = expect.objectContaining({
       status: 400,
       errors: [expect.objectContaining({ pointer: '/header/idempotency-key' })],
     });

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyBodyParser, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Registry } from 'prom-client';
@@ -31,10 +32,13 @@ export const createHttpAdapter = (logger: Logger, metrics: Registry, keys: KeyRi
     // A stop closes idle connections and lets the others finish; the program cuts what outlasts its patience.
     forceCloseConnections: 'idle',
     clientErrorHandler: refuseNonsense,
+    // Node's own refusals have no body; `refuseOddRequests` says the same in words.
+    http: { requireHostHeader: false },
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) =>
       sendProblem(reply, problemOf(error), request.id),
   });
   const fastify = adapter.getInstance<FastifyInstance>();
+  refuseOddRequests(fastify);
   noteRoutes(fastify);
   takeJsonOnly(fastify);
   noteRequests(fastify, logger, metrics);
@@ -55,7 +59,12 @@ const refuseNonsense = (error: NodeJS.ErrnoException, socket: Socket): void => {
     return;
   }
   const [status, code, detail] = nonsense[error.code ?? ''] ?? [400, 'bad_request', 'This is not valid HTTP.'];
-  const body = JSON.stringify(problemJson(new Problem(status, code, detail), randomUUID()));
+  answerOnSocket(socket, new Problem(status, code, detail));
+};
+
+const answerOnSocket = (socket: Duplex, problem: Problem): void => {
+  const { status } = problem;
+  const body = JSON.stringify(problemJson(problem, randomUUID()));
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`;
   const length = String(Buffer.byteLength(body));
   const headers = `content-type: application/problem+json\r\ncontent-length: ${length}\r\nconnection: close`;
@@ -65,6 +74,24 @@ const refuseNonsense = (error: NodeJS.ErrnoException, socket: Socket): void => {
 const nonsense: Readonly<Record<string, readonly [number, string, string]>> = {
   ERR_HTTP_REQUEST_TIMEOUT: [408, 'request_timeout', 'The request did not arrive in time.'],
   HPE_HEADER_OVERFLOW: [431, 'headers_too_large', 'The headers are too large.'],
+};
+
+/** What Node's parser lets through or refuses without a word: no one host (RFC 9112 §3.2), `Expect`, tunnels. */
+const refuseOddRequests = (fastify: FastifyInstance): void => {
+  fastify.server.on('checkExpectation', (_request, response: ServerResponse) => {
+    const problem = new Problem(417, 'expectation_failed', 'Expect takes 100-continue only.');
+    const body = JSON.stringify(problemJson(problem, randomUUID()));
+    response.writeHead(417, { 'content-type': 'application/problem+json', connection: 'close' }).end(body);
+  });
+  fastify.server.on('connect', (_request, socket: Duplex) => {
+    answerOnSocket(socket, new Problem(405, 'method_not_allowed', 'This is no proxy.'));
+  });
+  fastify.addHook('onRequest', (request, _reply, done) => {
+    const { httpVersion, rawHeaders } = request.raw;
+    const hosts = rawHeaders.filter((name, index) => index % 2 === 0 && name.toLowerCase() === 'host').length;
+    if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) done();
+    else done(new Problem(400, 'bad_host', 'A request has exactly one Host header.'));
+  });
 };
 
 /** No route takes a body without a key, so no body is read, up to 8 MiB of it, for somebody who has none. */

@@ -64,7 +64,6 @@ describe('a query', () => {
     ['a value that is no percent-encoding', 'text=%zz', 'text'],
     ['a value that is no UTF-8', 'text=%ff', 'text'],
     ['half of a surrogate pair', 'text=%ED%A0%80', 'text'],
-    ['bytes that are no UTF-8', 'text=\u00ff', 'text'],
     ['a name that is no percent-encoding', '%zz=1', '%zz'],
     ['text that is too long', 'text=12345678901', 'text'],
     ['a time without an offset', 'from=2026-10-25T02:30:00', 'from'],
@@ -78,8 +77,6 @@ describe('a query', () => {
   it('takes words with any character in them, escaped or sent as UTF-8', () => {
     expect(readQuery(fields, 'text=a%00b%0a+c').text).toBe('a\0b\n c');
     expect(readQuery(fields, 'text=%C3%BC%F0%9F%98%80').text).toBe('ü😀');
-    // As Node hands over bytes that a client did not escape.
-    expect(readQuery(fields, `text=${Buffer.from('ü').toString('latin1')}`).text).toBe('ü');
     expect(readQuery(fields, '&text=a=b&').text).toBe('a=b');
   });
 

@@ -1,5 +1,3 @@
-import { isUtf8 } from 'node:buffer';
-
 /** One parameter as it was sent; `value` is null when it is not percent-encoded UTF-8. */
 export interface SearchParam {
   readonly name: string;
@@ -29,12 +27,9 @@ export const paramsOf = (search: string): readonly SearchParam[] =>
       return name === null ? { name: rawName, value: null } : { name, value };
     });
 
-/** Bytes that were not escaped come from Node as latin1; clients mean UTF-8. */
 const decode = (raw: string): string | null => {
   try {
-    const bytes = Buffer.from(raw, 'latin1');
-    if (!isUtf8(bytes)) return null;
-    return decodeURIComponent(bytes.toString('utf8').replaceAll('+', ' '));
+    return decodeURIComponent(raw.replaceAll('+', ' '));
   } catch {
     return null;
   }

@@ -7,6 +7,7 @@ import {
   CurrentCaller,
   formatInstant,
   Problem,
+  queryPointer,
   queryText,
   readInstant,
   StrictQuery,
@@ -100,8 +101,8 @@ export class ChainInForceRoute {
 }
 
 const knownHook = (dialectName: string | null, hook: string | null) => {
-  const missing = [...(dialectName === null ? ['dialect'] : []), ...(hook === null ? ['hook'] : [])].map((pointer) => ({
-    pointer,
+  const missing = [...(dialectName === null ? ['dialect'] : []), ...(hook === null ? ['hook'] : [])].map((name) => ({
+    pointer: queryPointer(name),
     reason: 'is missing',
   }));
   if (dialectName === null || hook === null) {
@@ -121,7 +122,7 @@ const readAsOf = (text: string | null): AsOf => {
   const instant = readInstant(text);
   if ('time' in instant) return { kind: 'time', time: formatInstant(instant.time) };
   throw new Problem(400, 'bad_query', 'The query parameters do not fit.', [
-    { pointer: 'asOf', reason: `must be a position, or ${instant.reason.replace(/^must be /, '')}` },
+    { pointer: queryPointer('asOf'), reason: `must be a position, or ${instant.reason.replace(/^must be /, '')}` },
   ]);
 };
 
