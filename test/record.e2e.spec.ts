@@ -104,6 +104,8 @@ describe('who fires and reads at once', () => {
       'hook=userMessageInbound&sessionId=session-search',
       `root=${invocationId}`,
       'text=a%20secret%20thing',
+      'text=th&sessionId=session-search',
+      'text=T&sessionId=session-search',
       'text=no%20secrets%20here',
     ];
     for (const filter of filters)
@@ -117,6 +119,22 @@ describe('who fires and reads at once', () => {
       turnInferred: true,
       cancellation: { pluginId: 'guard', reason: 'no secrets here' },
       value: null,
+    });
+    expect(BigInt(one.body.completeUpTo)).toBeGreaterThanOrEqual(BigInt(one.body.positions.last));
+  });
+
+  it('reads in a list why an invocation was cancelled', async () => {
+    const list = '/invocations?outcome=cancelled&sessionId=session-search';
+    expect((await read(list)).body.items[0].cancellation).toEqual({
+      pluginId: 'guard',
+      reason: 'no secrets here',
+      code: null,
+    });
+    const blind = await read(list, keys.blind);
+    expect(blind.body.items[0].cancellation).toEqual({
+      pluginId: 'guard',
+      reason: { hidden: true, size: Buffer.byteLength('"no secrets here"') },
+      code: null,
     });
   });
 });
@@ -183,6 +201,21 @@ describe('content', () => {
       const answer = await server.call('POST', `/v1/accounts/${account}/open`, { body: { values: [sealed] } });
       expect([account, answer.status]).toEqual([account, 422]);
     }
+  });
+
+  it('that does not open is named, each value of it', async () => {
+    const fired = await say('mine', 'session-named');
+    const { body: events } = await read(`/events?stream=invocation/${String(fired.body.invocationId)}`);
+    const good = events.items[0].data.context as object;
+    const open = async (values: unknown, more: object = {}): Promise<readonly string[]> => {
+      const answer = await server.call('POST', `${base}/open`, { key: keys.auditor, body: { values, ...more } });
+      expect(answer.status).toBe(422);
+      return answer.body.errors.map(({ pointer }: { pointer: string }) => pointer);
+    };
+    const unknown = { $sealed: { v: 1, k: 'x', b: 'y' } };
+    expect(await open(['text', good, 7, unknown], { 'a/b': 1 })).toEqual(['/a~1b', '/values/0', '/values/2']);
+    expect(await open([unknown, good, unknown])).toEqual(['/values/0', '/values/2']);
+    expect(await open('none', { more: 1 })).toEqual(['/more', '/values']);
   });
 
   it('survives with every character and every digit', async () => {
@@ -266,7 +299,7 @@ describe('a question that does not fit', () => {
     '/invocations?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z',
     '/invocations?from=yesterday',
     '/invocations?from=2026-02-30',
-    '/invocations?text=ab',
+    '/invocations?text=',
     '/invocations?hop=-1',
     '/invocations?cursor=AAAA',
     '/events?after=-1',

@@ -7,13 +7,16 @@ import {
   Allow,
   CurrentCaller,
   Cursors,
+  escapePointer,
   EVENT_STORE,
   KEY_RING,
   Problem,
+  queryPointer,
   SEALING,
   STOPPING,
   StrictQuery,
   type Caller,
+  type FieldFault,
   type KeyRing,
   type PlatformRequest,
   type QueryOf,
@@ -105,18 +108,21 @@ export class EventsController {
   async open(@Account() account: string, @CurrentCaller() caller: Caller, @Body() body: unknown): Promise<string> {
     mayOpen('open', caller);
     const values = readValues(body);
-    return shownJson(this.sealing, caller, account, { values: await this.ofThisAccount(account, values) });
+    const faults = await this.foreignOnes(account, values);
+    if (faults.length > 0) throw badValues(faults);
+    return shownJson(this.sealing, caller, account, { values });
   }
 
   /** A value of another account, or one that is forged, is not told from one that never was. */
-  private async ofThisAccount(account: string, values: readonly Sealed[]): Promise<readonly Sealed[]> {
+  private async foreignOnes(account: string, values: readonly Sealed[]): Promise<readonly FieldFault[]> {
+    const faults: FieldFault[] = [];
     for (const [index, value] of values.entries()) {
       await this.sealing.openText(account, value).catch((error: unknown) => {
         if (error instanceof LogUnavailable) throw error;
-        throw badValue(index, 'is no sealed value of this account');
+        faults.push(valueFault(index, 'is no sealed value of this account'));
       });
     }
-    return values;
+    return faults;
   }
 
   private texts(account: string, events: readonly StoredEvent[], open: boolean): Promise<readonly string[]> {
@@ -131,7 +137,9 @@ const mayOpen = (content: 'open' | 'sealed', caller: Caller): boolean => {
 };
 
 const invertedPositions = (): Problem =>
-  new Problem(400, 'bad_query', 'The query parameters do not fit.', [{ pointer: 'after', reason: 'is above `until`' }]);
+  new Problem(400, 'bad_query', 'The query parameters do not fit.', [
+    { pointer: queryPointer('after'), reason: 'is above `until`' },
+  ]);
 
 const filterOf = (
   query: Pick<EventQuery, 'type' | 'sessionId' | 'stream'>,
@@ -160,24 +168,30 @@ const lastEventId = (request: PlatformRequest): bigint | null => {
   throw new Problem(400, 'bad_last_event_id', 'Last-Event-ID must be a position.');
 };
 
-const badValue = (index: number | null, reason: string): Problem =>
-  new Problem(422, 'invalid_body', 'The values cannot be opened.', [
-    { pointer: index === null ? '/values' : `/values/${index}`, reason },
-  ]);
+const badValues = (faults: readonly FieldFault[]): Problem =>
+  new Problem(422, 'invalid_body', 'The values cannot be opened.', faults);
 
+const valueFault = (index: number, reason: string): FieldFault => ({ pointer: `/values/${String(index)}`, reason });
+
+/** The values of a body that are sealed by their form. Throws 422 with everything that is wrong with it. */
 const readValues = (body: unknown): readonly Sealed[] => {
   const { values, ...others } = (typeof body === 'object' && body !== null ? body : {}) as {
     readonly values?: unknown;
   };
-  const unknown = Object.keys(others)[0];
-  if (unknown !== undefined) {
-    throw new Problem(422, 'invalid_body', 'The body has an unknown field.', [
-      { pointer: `/${unknown}`, reason: 'unknown field' },
+  const faults: FieldFault[] = Object.keys(others).map((name) => ({
+    pointer: `/${escapePointer(name)}`,
+    reason: 'unknown field',
+  }));
+  if (!Array.isArray(values) || values.length > openMost) {
+    throw badValues([
+      ...faults,
+      { pointer: '/values', reason: `must be a list of at most ${String(openMost)} sealed values` },
     ]);
   }
-  if (!Array.isArray(values) || values.length > openMost)
-    throw badValue(null, `must be a list of at most ${openMost} sealed values`);
-  for (const [index, value] of values.entries()) if (!isWellSealed(value)) throw badValue(index, 'is no sealed value');
+  for (const [index, value] of values.entries()) {
+    if (!isWellSealed(value)) faults.push(valueFault(index, 'is no sealed value'));
+  }
+  if (faults.length > 0) throw badValues(faults);
   return values as readonly Sealed[];
 };
 

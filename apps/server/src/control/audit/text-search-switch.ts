@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { CONFIG, Problem, type Caller, type ServerConfig } from '#platform';
+import { CONFIG, Problem, queryPointer, type Caller, type ServerConfig } from '#platform';
 
 /** Whether texts may be searched: by this installation, and by this key. */
 @Injectable()
@@ -10,7 +10,7 @@ export class TextSearchSwitch {
   check(caller: Caller): void {
     if (!this.config.textSearch) {
       throw new Problem(400, 'text_search_off', 'Searching texts is switched off here (HOOKLEDGER_TEXT_SEARCH).', [
-        { pointer: 'text', reason: 'not available' },
+        { pointer: queryPointer('text'), reason: 'not available' },
       ]);
     }
     if (caller.content !== 'full') {
