@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import type { Sealed } from '#record';
 import { searchInvocations, type InvocationQuery, type SearchPlace } from './invocation-search.js';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
@@ -201,8 +200,9 @@ describe('a search', () => {
         ],
       }),
     ]);
-    const { reason } = items[0]?.cancellation ?? {};
-    expect(await ledger.sealing.open('a', reason as Sealed)).toEqual({ kind: 'open', value: 'no' });
+    const reason = items[0]?.cancellation?.reason ?? null;
+    if (reason === null) throw new Error('no reason');
+    expect(await ledger.sealing.open('a', reason)).toEqual({ kind: 'open', value: 'no' });
     expect(JSON.stringify(items).split('$sealed')).toHaveLength(2);
   });
 });

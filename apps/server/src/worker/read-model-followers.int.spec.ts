@@ -6,6 +6,7 @@ import { asData } from '#record';
 import { memorySealing } from '#sealing';
 import { createLedgerDatabase, type TestDatabase } from '../../../../test/support/test-postgres.js';
 import { until } from '../../../../test/support/running-server.js';
+import { pluginLogs } from '../control/plugins/plugin-logs.js';
 import { ReadModelFollowers } from './read-model-followers.js';
 
 let database: TestDatabase;
@@ -106,6 +107,21 @@ describe('the followers of the read models', () => {
     );
     await opening('i2');
     expect(await found()).toEqual(['i1', 'i2']);
+  }, 60_000);
+
+  it('see past events that concern none of their tables, also while they are built', async () => {
+    await start('off');
+    await opening('i1');
+    const { generation } = await rebuildReadModel(sql, pluginLogs);
+    await store.append({
+      account: 'a',
+      writes: [{ stream: 's', expectedVersion: 'any', events: [{ type: 'alarm.raised', data: {} }] }],
+    });
+    expect((await openReading(sql, store, record, 'a')).completeUpTo).toBe(1n);
+    expect((await openReading(sql, store, pluginLogs, 'a')).completeUpTo).toBe(1n);
+    await until('the rebuilt tables are live', async () =>
+      (await readModelStatus(sql)).some((model) => model.generation === generation && model.state === 'live'),
+    );
   }, 60_000);
 
   it('drop the plaintext of the text search when it is switched off', async () => {
