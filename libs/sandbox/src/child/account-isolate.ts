@@ -56,8 +56,12 @@ export class AccountIsolate {
   readonly isolate: ivm.Isolate;
   /** Handler runs that are in it now. */
   active = 0;
-  /** When the driver began each handler of its walk, and when it ended. */
+  /** Of the driver's walk: how many handlers were done, and when; each time a pair. */
   ticks: number[] = [];
+  /** What the driver's walk left when it came to its end. */
+  said = '';
+  /** Plans that the driver was told. */
+  readonly #plans = new Set<number>();
   readonly #vm: typeof ivm;
   #driver: Driver | null = null;
   /** Warm realms that no run is using, by the number of their source; the last one was used last. */
@@ -126,6 +130,7 @@ export class AccountIsolate {
     const context = this.isolate.createContextSync();
     const enter = this.#boot(source.guest).runSync(context, { reference: true }) as unknown as LiveRealm['enter'];
     enter.applySync(undefined, [ENTER.setup, 0, source.setup, end]);
+    this.#hide(context, end);
     const started = performance.now();
     try {
       script.runSync(context, { timeout: Math.max(1, Math.ceil(budgetMs)) });
@@ -134,12 +139,7 @@ export class AccountIsolate {
       if (fault !== null) return fault;
     }
     script.release();
-    let report: string;
-    try {
-      report = enter.applySync(undefined, [ENTER.report], { timeout: Math.max(1, Math.ceil(budgetMs)) });
-    } catch (error) {
-      return this.#reportFault(error, performance.now() - started, budgetMs);
-    }
+    const report = enter.applySync(undefined, [ENTER.report]);
     const realm: LiveRealm = { id: this.#made, source, context, enter, report };
     if (!source.fresh) this.#join(realm);
     return { kind: 'opened', realm };
@@ -194,12 +194,11 @@ export class AccountIsolate {
     };
   }
 
-  /** Reading what was registered runs the plugin's code too, where it registered with getters. */
-  #reportFault(error: unknown, tookMs: number, budgetMs: number): Opened {
-    if (this.isolate.isDisposed) return crashed;
-    const timedOut = isTimeout(error, tookMs, budgetMs);
-    const message = timedOut ? 'Loading took too long.' : 'The guest program could not report.';
-    return { kind: 'failed', cause: timedOut ? 'timed_out' : 'crashed', message, line: null, column: null };
+  /** From a property, which a plugin would see, to a name of the script's scope, which nobody finds who does not know it. */
+  #hide(context: ivm.Context, name: string): void {
+    const script = this.isolate.compileScriptSync(`const ${name} = globalThis.${name}; delete globalThis.${name};`);
+    script.runSync(context);
+    script.release();
   }
 
   /** The driver's function; the driver lives in a context of its own. */
@@ -207,10 +206,28 @@ export class AccountIsolate {
     return this.#driven().drive;
   }
 
+  /** Tells the driver of a plan: name, flags and stop tags of each handler. */
+  learn(planId: number, cells: readonly (string | number)[]): void {
+    if (this.#plans.has(planId)) return;
+    this.#plans.add(planId);
+    this.drive.applySync(undefined, [DRIVE.plan, planId, 0, 0, 0, 0, ...cells]);
+  }
+
+  forgetPlan(planId: number): void {
+    if (!this.#plans.delete(planId) || this.isolate.isDisposed) return;
+    this.drive.applySync(undefined, [DRIVE.dropPlan, planId]);
+  }
+
   #driven(): Driver {
     if (this.#driver !== null) return this.#driver;
     const context = this.isolate.createContextSync();
-    const tick = new this.#vm.Callback(() => void this.ticks.push(monotonicMs()), { sync: true });
+    const tick = new this.#vm.Callback(
+      (what: number | string) => {
+        if (typeof what === 'string') this.said = what;
+        else this.ticks.push(what, monotonicMs());
+      },
+      { sync: true },
+    );
     const made = context.evalClosureSync(`'use strict';return (${DRIVER})($0,$1)`, [tick, ENTER.begin], {
       result: { reference: true },
     }) as ivm.Reference<Record<string, unknown>>;

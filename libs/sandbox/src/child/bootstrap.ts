@@ -291,7 +291,7 @@ export const BOOTSTRAP = String.raw`(function (guest) {
     }
   };
   let program;
-  let loaded = false;
+  let reported = '';
   let signal = null;
   return (op, id, a, b, c, d) => {
     switch (op) {
@@ -316,12 +316,13 @@ export const BOOTSTRAP = String.raw`(function (guest) {
       }
       case ${ENTER.setup}:
         program = guest(kit, parse(a));
-        // Called by a line behind the plugin's own: tells a throw at load from a promise that was rejected meanwhile.
+        // Called by a line behind the plugin's own: tells a throw at load from a promise that was rejected meanwhile, and
+        // reads what is registered right there, before any microtask of the plugin's (MW-4).
         defineProperty(root, b, {
           configurable: true,
           value: () => {
-            delete root[b];
-            loaded = true;
+            if (reported !== '') return;
+            reported = program.report();
           },
         });
         return '';
@@ -329,9 +330,9 @@ export const BOOTSTRAP = String.raw`(function (guest) {
         signal = a;
         return '';
       case ${ENTER.loaded}:
-        return loaded ? 'yes' : '';
+        return reported === '' ? '' : 'yes';
       default:
-        return program.report();
+        return reported;
     }
   };
 })`;
