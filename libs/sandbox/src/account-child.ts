@@ -5,47 +5,22 @@ import type { Ending, SandboxChild } from './child-process.js';
 import { monotonicMs } from './marker.js';
 import type { Marker } from './marker.js';
 import type { CallAnswer, HandlerOutcome, HandlerRun, LoadOutcome, Realm } from './sandbox.js';
-import { FLAG, OUTCOME_CELLS } from './wire.js';
-import type { HandlerCells, OutcomeCells, ToParent } from './wire.js';
+import { OUTCOME_CELLS } from './wire.js';
+import type { OutcomeCells, ToParent } from './wire.js';
+import { Plans } from './plans.js';
+import type { FatalRealms, KnownRealm, Plan } from './plans.js';
 
 /** Chains that are in a child at once; the others wait here, where a kill does not reach them. */
 const WINDOW_CHAINS = 256;
 const WINDOW_CHARACTERS = 32 * 1024 * 1024;
-/** Realms that one child keeps warm, the least recently used one is dropped first. */
-const MAX_REALMS = 128;
-/** Of realms that took a child down so many are remembered. */
-const MAX_FATAL = 1000;
 /** A chain that saw more children than it has handlers is not to blame, but cannot go on for ever either. */
 const SPARE_DISPATCHES = 20;
-
-interface KnownRealm {
-  readonly id: number;
-  readonly key: string;
-  readonly pluginId: string;
-  /** Chains and loads that still need it. */
-  uses: number;
-  isDoomed: boolean;
-}
 
 interface PendingLoad {
   readonly realm: Realm;
   readonly budgetMs: number;
   readonly settle: (outcome: LoadOutcome) => void;
   dispatches: number;
-}
-
-/** Keys of realms that took a child down: their handlers are entered alone, so that nobody else pays for a second time. */
-export class FatalRealms {
-  readonly #keys = new Set<string>();
-
-  has(key: string): boolean {
-    return this.#keys.size > 0 && this.#keys.has(key);
-  }
-
-  add(key: string): void {
-    if (this.#keys.size >= MAX_FATAL) this.#keys.clear();
-    this.#keys.add(key);
-  }
 }
 
 /** What is left over when a child ends. */
@@ -65,8 +40,8 @@ export class AccountChild {
   readonly #onIdle: () => void;
   /** Realms that took a child down before. */
   readonly #fatal: FatalRealms;
-  readonly #realms = new Map<string, KnownRealm>();
-  readonly #chains = new Map<number, { readonly state: ChainState; readonly realms: readonly KnownRealm[] }>();
+  readonly #plans: Plans;
+  readonly #chains = new Map<number, { readonly state: ChainState; readonly plan: Plan }>();
   readonly #loads = new Map<number, PendingLoad & { readonly known: KnownRealm }>();
   readonly #queue: ChainState[] = [];
   #characters = 0;
@@ -75,6 +50,7 @@ export class AccountChild {
     this.child = child;
     this.#onIdle = onIdle;
     this.#fatal = fatal;
+    this.#plans = new Plans(child, fatal);
     child.attach({
       onMessage: (message) => this.#hear(message),
       onEnd: (ending) => onLost(this.#leftovers(ending)),
@@ -95,16 +71,14 @@ export class AccountChild {
     this.lastUsed = monotonicMs();
     load.dispatches++;
     const id = ++lastId;
-    const known = this.#define(load.realm);
+    const known = this.#plans.useRealm(load.realm);
     this.#loads.set(id, { ...load, known });
-    this.child.say(['load', id, load.realm.account, known.id, load.budgetMs]);
+    this.child.say(['load', id, known.id, load.budgetMs]);
     this.child.watch();
   }
 
   forget(account: string, pluginId: string): void {
-    for (const [key, known] of this.#realms) {
-      if (known.pluginId === pluginId && key.startsWith(`${account}\0`)) this.#doom(key, known);
-    }
+    this.#plans.forget(account, pluginId);
   }
 
   #dispatch(state: ChainState): void {
@@ -118,53 +92,22 @@ export class AccountChild {
     }
     const id = ++lastId;
     const { run } = state;
-    const realms = run.handlers.map((handler) => this.#define(handler.realm));
-    this.#chains.set(id, { state, realms });
+    const plan = this.#plans.use(run);
+    this.#chains.set(id, { state, plan });
     this.#characters += run.input.length;
     state.answer = (handler, call, answer) => this.#answer(id, state, handler, call, answer);
     state.whenStopped(() => {
       this.child.say(['stop', id]);
       this.#forgetChain(id);
     });
-    this.child.say([
-      'run',
-      id,
-      run.account,
-      run.input,
-      state.patches,
-      state.next,
-      [...state.lost.keys()],
-      run.pausingMembers,
-      ...this.#handlerCells(state, realms),
-    ]);
-    this.child.watch();
-  }
-
-  #handlerCells(state: ChainState, realms: readonly KnownRealm[]): (string | number)[] {
-    const cells: (string | number)[] = [];
-    let before: HandlerRun | null = null;
-    for (const [index, handler] of state.run.handlers.entries()) {
-      const known = realms[index];
-      let flags = handler.advances ? FLAG.advances : 0;
-      let stopTags = '';
-      for (const tag of handler.stopsOn) {
-        if (tag === 'failed') flags |= FLAG.stopsOnFailure;
-        else stopTags += tag;
-      }
-      if (state.isCareful || (known !== undefined && this.#fatal.has(known.key))) flags |= FLAG.alone;
-      const of: HandlerCells = [
-        known?.id ?? 0,
-        before?.handler === handler.handler ? 0 : handler.handler,
-        handler.timeoutMs,
-        handler.ceilingMs ?? handler.timeoutMs,
-        before?.args === handler.args ? 0 : handler.args,
-        flags,
-        before?.stopsOn === handler.stopsOn ? 0 : stopTags,
-      ];
-      cells.push(...of);
-      before = handler;
+    const args = argsOf(run.handlers);
+    if (state.next === 0 && state.lost.size === 0 && !state.isCareful)
+      this.child.say(['run', id, plan.id, run.input, args]);
+    else {
+      const { patches, next, lost, isCareful } = state;
+      this.child.say(['run', id, plan.id, run.input, args, patches, next, [...lost.keys()], isCareful]);
     }
-    return cells;
+    this.child.watch();
   }
 
   #hear(message: ToParent): void {
@@ -199,14 +142,11 @@ export class AccountChild {
     const state = this.#chains.get(chain)?.state;
     if (state === undefined) return;
     for (let at = 3; at < message.length; at += OUTCOME_CELLS) {
-      const [handler, kind, text, durationMs, detail] = message.slice(
-        at,
-        at + OUTCOME_CELLS,
-      ) as unknown as OutcomeCells;
-      if (state.next !== handler) continue;
-      state.report(
-        kind === '-' ? (state.lost.get(handler) ?? crashedOutcome) : outcomeOf(kind, text, durationMs, detail),
-      );
+      if (state.next !== message[at]) continue;
+      const kind = message[at + 1] as OutcomeCells[1];
+      if (kind === '-') state.report(state.lost.get(state.next) ?? crashedOutcome);
+      else
+        state.report(outcomeOf(kind, message[at + 2] as string, message[at + 3] as number, message[at + 4] as string));
     }
     if (!isOver) return;
     state.end();
@@ -287,7 +227,7 @@ export class AccountChild {
     if (load === undefined) return;
     this.#loads.delete(id);
     load.settle(outcome);
-    this.#release(load.known);
+    this.#plans.releaseRealm(load.known);
     this.#rest();
   }
 
@@ -296,7 +236,7 @@ export class AccountChild {
     if (chain === undefined) return;
     this.#chains.delete(id);
     this.#characters -= chain.state.run.input.length;
-    for (const known of chain.realms) this.#release(known);
+    this.#plans.release(chain.plan);
     while (this.#queue.length > 0 && this.#chains.size < WINDOW_CHAINS && this.#characters <= WINDOW_CHARACTERS) {
       const waiting = this.#queue.shift();
       if (waiting !== undefined) this.#dispatch(waiting);
@@ -309,39 +249,6 @@ export class AccountChild {
     if (!this.isIdle) return;
     this.child.unwatch();
     this.#onIdle();
-  }
-
-  #define(realm: Realm): KnownRealm {
-    const key = `${realm.account}\0${realm.pluginId}\0${realm.digest}\0${realm.isolation}`;
-    const known = this.#realms.get(key);
-    if (known !== undefined) {
-      known.uses++;
-      // Last in a Map is the most recently used.
-      this.#realms.delete(key);
-      this.#realms.set(key, known);
-      return known;
-    }
-    const made: KnownRealm = { id: ++lastId, key, pluginId: realm.pluginId, uses: 1, isDoomed: false };
-    this.#realms.set(key, made);
-    const { account, fileName, code, guest, setup, isolation } = realm;
-    this.child.say(['realm', made.id, account, fileName, code, guest, setup, isolation === 'fresh']);
-    if (this.#realms.size > MAX_REALMS) {
-      const [oldest] = this.#realms;
-      if (oldest !== undefined) this.#doom(...oldest);
-    }
-    return made;
-  }
-
-  /** Dropped as soon as nothing under way needs it: a chain keeps the plugins it was opened with (MW-8). */
-  #doom(key: string, known: KnownRealm): void {
-    this.#realms.delete(key);
-    known.isDoomed = true;
-    if (known.uses === 0) this.child.say(['drop', known.id]);
-  }
-
-  #release(known: KnownRealm): void {
-    known.uses--;
-    if (known.uses === 0 && known.isDoomed) this.child.say(['drop', known.id]);
   }
 
   #blame(reason: Ending['reason'], marker: Marker): void {
@@ -359,7 +266,7 @@ export class AccountChild {
     } else if (marker.at !== 'outside') {
       const took = Math.max(0, monotonicMs() - marker.since);
       chain.state.lost.set(marker.handlerIndex, blame(reason, marker.at, took));
-      const known = chain.realms[marker.handlerIndex];
+      const known = chain.plan.realms[marker.handlerIndex];
       if (known !== undefined) this.#fatal.add(known.key);
     }
   }
@@ -371,6 +278,12 @@ export class AccountChild {
     return { chains: [...chains, ...this.#queue], loads: [...this.#loads.values()] };
   }
 }
+
+/** One text where it is the same for all, as it mostly is. */
+const argsOf = (handlers: readonly HandlerRun[]): string | readonly string[] => {
+  const first = handlers[0]?.args ?? '';
+  return handlers.every(({ args }) => args === first) ? first : handlers.map(({ args }) => args);
+};
 
 const outcomeOf = (kind: '=' | '!' | '?', text: string, durationMs: number, detail: string): HandlerOutcome => {
   if (kind === '=') return { kind: 'returned', raw: text, durationMs, late: detail === 'late' };

@@ -35,7 +35,8 @@ export class ChainState implements RunningChain {
   answer: (handler: number, call: number, answer: CallAnswer) => void = () => undefined;
   isOver = false;
   readonly #outcomes: HandlerOutcome[] = [];
-  readonly #waiting = new Map<number, ((outcome: HandlerOutcome) => void)[]>();
+  readonly #promises: (Promise<HandlerOutcome> | undefined)[] = [];
+  readonly #waiting: (((outcome: HandlerOutcome) => void) | undefined)[] = [];
   #revoke: AbortController | null = null;
   #onStop: (() => void) | null = null;
 
@@ -64,11 +65,10 @@ export class ChainState implements RunningChain {
     const known = this.#outcomes[index];
     if (known !== undefined) return Promise.resolve(known);
     if (this.isOver) return Promise.resolve({ kind: 'not_run' });
-    return new Promise((resolve) => {
-      const waiting = this.#waiting.get(index);
-      if (waiting === undefined) this.#waiting.set(index, [resolve]);
-      else waiting.push(resolve);
+    this.#promises[index] ??= new Promise((resolve) => {
+      this.#waiting[index] = resolve;
     });
+    return this.#promises[index];
   }
 
   stop(): void {
@@ -90,7 +90,8 @@ export class ChainState implements RunningChain {
     this.start = 0;
     this.#revokeCalls();
     this.#outcomes[index] = outcome;
-    this.#settle(index, outcome);
+    this.#waiting[index]?.(outcome);
+    this.#waiting[index] = undefined;
   }
 
   /** What has not run will not. */
@@ -99,7 +100,7 @@ export class ChainState implements RunningChain {
     this.isOver = true;
     this.run.signal?.removeEventListener('abort', this.#stopped);
     this.#revokeCalls();
-    for (const index of [...this.#waiting.keys()]) this.#settle(index, { kind: 'not_run' });
+    for (const resolve of this.#waiting) resolve?.({ kind: 'not_run' });
   }
 
   /** No child can be had: every handler from here on counts as crashed. */
@@ -115,13 +116,6 @@ export class ChainState implements RunningChain {
   #revokeCalls(): void {
     this.#revoke?.abort(runOver);
     this.#revoke = null;
-  }
-
-  #settle(index: number, outcome: HandlerOutcome): void {
-    const waiting = this.#waiting.get(index);
-    if (waiting === undefined) return;
-    this.#waiting.delete(index);
-    for (const resolve of waiting) resolve(outcome);
   }
 }
 

@@ -1,10 +1,11 @@
 import { setPriority } from 'node:os';
-import { AccountChild, FatalRealms } from './account-child.js';
+import { AccountChild } from './account-child.js';
 import type { Leftovers } from './account-child.js';
 import { ChainState } from './chain-state.js';
 import { childProgram } from './child-program.js';
 import { SandboxChild } from './child-process.js';
 import type { ChildSettings } from './child-process.js';
+import { FatalRealms } from './plans.js';
 import { monotonicMs } from './marker.js';
 import type { ChainRun, LoadOutcome, Realm, RunningChain, Sandbox, SandboxHealth, SandboxOptions } from './sandbox.js';
 import { nodeFlags, startLines } from './start-line.js';

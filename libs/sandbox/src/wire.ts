@@ -9,22 +9,19 @@ export const FLAG = {
   advances: 1,
   /** The chain ends when it fails. */
   stopsOnFailure: 2,
-  /** It is entered by itself, never together with others: it was slow or fatal before. */
-  alone: 4,
 } as const;
 
-/** Of each handler, in a row; 0 stands for the same text as the handler before. */
+/** Of each handler of a plan, in a row. */
 export type HandlerCells = readonly [
   realm: number,
-  handler: string | 0,
+  handler: string,
   timeoutMs: number,
   ceilingMs: number,
-  args: string | 0,
   flags: number,
-  stopTags: string | 0,
+  stopTags: string,
 ];
 
-export const HANDLER_CELLS = 7;
+export const HANDLER_CELLS = 6;
 
 /** What became of one handler: `=` returned (raw), `!` failed (notes), `?` not loaded (message), `-` passed over. */
 export type OutcomeCells = readonly [
@@ -48,19 +45,27 @@ export type ToChild =
       guest: string,
       setup: string,
       fresh: boolean,
+      /** Its handlers are entered by themselves, never together with others: it was fatal before. */
+      alone: boolean,
     ]
   | readonly ['drop', realm: number]
+  /** What is the same for all chains of a hook until its plugins change; `HandlerCells` in a row. */
+  | readonly ['plan', plan: number, account: string, pausing: readonly string[], ...handlers: (string | number)[]]
+  | readonly ['drop-plan', plan: number]
+  | readonly ['run', chain: number, plan: number, input: string, args: string | readonly string[]]
+  /** A chain that goes on, since its last child is no more. */
   | readonly [
       'run',
       chain: number,
-      account: string,
+      plan: number,
       input: string,
+      args: string | readonly string[],
       patches: string,
       from: number,
-      /** Handlers that failed in a child that is no more: not run, counted as failed. */
+      /** Handlers that took a child down: not run, counted as failed. */
       failed: readonly number[],
-      pausing: readonly string[],
-      ...handlers: (string | number)[],
+      /** One handler at a time. */
+      careful: boolean,
     ]
   | readonly [
       'answer',
@@ -73,7 +78,7 @@ export type ToChild =
       code: string | null,
     ]
   | readonly ['stop', chain: number]
-  | readonly ['load', load: number, account: string, realm: number, budgetMs: number];
+  | readonly ['load', load: number, realm: number, budgetMs: number];
 
 export type ToParent =
   /** Its number as it sees it, where nothing else tells it. */

@@ -3,7 +3,7 @@ import { monotonicMs } from '../marker.js';
 import type { MarkerWriter } from '../marker.js';
 import { patchOf, withPatch } from '../patches.js';
 import { FLAG, HANDLER_CELLS } from '../wire.js';
-import type { OutcomeCells, ToParent } from '../wire.js';
+import type { HandlerCells, OutcomeCells, ToParent } from '../wire.js';
 import { AccountIsolate, isTimeout } from './account-isolate.js';
 import type { LiveRealm, Opened, RealmSource } from './account-isolate.js';
 import { ENTER } from './bootstrap.js';
@@ -14,9 +14,17 @@ interface Handler {
   readonly name: string;
   readonly timeoutMs: number;
   readonly ceilingMs: number;
-  readonly args: string;
   readonly flags: number;
   readonly stopTags: string;
+}
+
+interface Plan {
+  readonly id: number;
+  readonly account: string;
+  readonly pausing: readonly string[];
+  readonly handlers: readonly Handler[];
+  /** What the driver needs of it: name, flags and stop tags of each handler. */
+  readonly forDriver: readonly (string | number)[];
 }
 
 /** The handler of a chain that has begun and is not done. */
@@ -46,11 +54,12 @@ interface Run {
 
 interface Chain {
   readonly id: number;
+  readonly plan: Plan;
   readonly account: string;
   readonly input: string;
+  readonly args: string | readonly string[];
   readonly handlers: readonly Handler[];
   readonly failedBefore: readonly number[];
-  readonly pausing: readonly string[];
   /** Patches of the handlers before, JSON texts joined by commas. */
   patches: string;
   at: number;
@@ -100,8 +109,11 @@ export class ChainWalker {
   readonly #sources = new Map<number, RealmSource>();
   readonly #isolates = new Map<string, AccountIsolate>();
   readonly #chains = new Map<number, Chain>();
+  readonly #plans = new Map<number, Plan>();
   /** Realms whose handlers are entered alone. */
   readonly #slow = new Set<number>();
+  /** The same for good: they took a child down. */
+  readonly #fatal = new Set<number>();
   #runs = 0;
   /** Time spent inside plugin code in this process, ms. */
   #busyMs = 0;
@@ -119,8 +131,22 @@ export class ChainWalker {
     this.#flush = outbox.flush;
   }
 
-  define(source: RealmSource): void {
+  define(source: RealmSource, isAlone: boolean): void {
     this.#sources.set(source.id, source);
+    if (isAlone) this.#fatal.add(source.id);
+  }
+
+  plan(id: number, account: string, pausing: readonly string[], cells: readonly (string | number)[]): void {
+    const handlers = handlersOf(cells);
+    const forDriver = handlers.flatMap(({ name, flags, stopTags }) => [name, flags, stopTags]);
+    this.#plans.set(id, { id, account, pausing, handlers, forDriver });
+  }
+
+  dropPlan(id: number): void {
+    const plan = this.#plans.get(id);
+    if (plan === undefined) return;
+    this.#plans.delete(id);
+    this.#isolates.get(plan.account)?.forgetPlan(id);
   }
 
   drop(realmId: number): void {
@@ -128,6 +154,7 @@ export class ChainWalker {
     if (source === undefined) return;
     this.#sources.delete(realmId);
     this.#slow.delete(realmId);
+    this.#fatal.delete(realmId);
     this.#isolates.get(source.account)?.drop(realmId);
   }
 
@@ -156,28 +183,33 @@ export class ChainWalker {
     }
   }
 
+  /** Starts a chain, or goes on with one from `from`. */
   begin(
     id: number,
-    account: string,
+    planId: number,
     input: string,
-    patches: string,
-    from: number,
-    failedBefore: readonly number[],
-    pausing: readonly string[],
-    handlers: readonly (string | number)[],
+    args: string | readonly string[],
+    patches = '',
+    from = 0,
+    failedBefore: readonly number[] = [],
+    isCareful = false,
   ): void {
+    const plan = this.#plans.get(planId);
+    if (plan === undefined) return;
+    const { account, handlers } = plan;
     const chain: Chain = {
       id,
+      plan,
       account,
       input,
-      handlers: handlersOf(handlers),
+      args,
+      handlers,
       failedBefore,
-      pausing,
       patches,
       at: from,
       starts: 0,
       run: null,
-      isCareful: false,
+      isCareful,
       isOver: false,
       untold: [],
     };
@@ -242,7 +274,7 @@ export class ChainWalker {
   }
 
   #step(chain: Chain, handler: Handler): void {
-    if (chain.failedBefore.includes(chain.at)) {
+    if (chain.failedBefore.length > 0 && chain.failedBefore.includes(chain.at)) {
       this.#note(chain, '-', '', 0, '');
       this.#pass(chain, handler);
       return;
@@ -256,66 +288,86 @@ export class ChainWalker {
   /** How many handlers from here on may be entered together: quick ones that are loaded, nobody else being at work. */
   #quick(chain: Chain, home: AccountIsolate): number {
     if (chain.isCareful || home.active > 0) return 0;
-    let count = 0;
-    for (let at = chain.at; at < chain.handlers.length; at++) {
-      const handler = chain.handlers[at];
-      if (handler === undefined || (handler.flags & FLAG.alone) !== 0 || this.#slow.has(handler.realm)) break;
-      if (home.free(handler.realm) === undefined || chain.failedBefore.includes(at)) break;
-      count++;
+    let at = chain.at;
+    for (; at < chain.handlers.length; at++) {
+      const realm = chain.handlers[at]?.realm ?? 0;
+      if (this.#slow.has(realm) || this.#fatal.has(realm) || home.free(realm) === undefined) break;
+      if (chain.failedBefore.length > 0 && chain.failedBefore.includes(at)) break;
     }
-    return count;
+    return at - chain.at;
   }
 
   #together(chain: Chain, home: AccountIsolate, count: number): void {
+    const from = chain.at;
     const first = this.#runs + 1;
     this.#runs += count;
-    const args: (string | number)[] = [DRIVE.walk, first, chain.input, chain.patches];
+    home.learn(chain.plan.id, chain.plan.forDriver);
+    const given: (string | number)[] = [DRIVE.walk, first, chain.input, chain.patches, chain.plan.id, from];
     let budget = TOGETHER_MS;
-    for (let at = chain.at; at < chain.at + count; at++) {
+    for (let at = from; at < from + count; at++) {
       const handler = chain.handlers[at];
-      if (handler === undefined) break;
-      const realm = home.free(handler.realm)?.id ?? 0;
-      args.push(realm, handler.name, handler.args, handler.flags, handler.stopTags);
-      if (handler.timeoutMs < budget) budget = handler.timeoutMs;
+      given.push(home.free(handler?.realm ?? 0)?.id ?? 0);
+      if (handler !== undefined && handler.timeoutMs < budget) budget = Math.ceil(handler.timeoutMs);
     }
-    const ticks: number[] = [];
-    home.ticks = ticks;
-    const from = chain.at;
+    if (typeof chain.args === 'string') given.push(chain.args);
+    else given.push(...chain.args.slice(from, from + count));
+    home.ticks = [];
+    home.said = '';
     const since = monotonicMs();
     this.#marker.enter(3, chain.id, from, since, since + budget + GRACE_TOGETHER_MS);
     let killed = false;
     try {
-      home.drive.applySync(undefined, args, { timeout: Math.ceil(budget) });
+      home.drive.applySync(undefined, given, { timeout: budget });
     } catch (error) {
-      killed = isTimeout(error, monotonicMs() - since, Math.ceil(budget));
+      killed = isTimeout(error, monotonicMs() - since, budget);
     }
-    const said = killed || home.isolate.isDisposed ? '' : this.#readDriver(home);
     const now = monotonicMs();
     this.#busyMs += now - since;
+    const said = killed || home.isolate.isDisposed ? '' : home.said || this.#readDriver(home);
     if (said === '') {
-      chain.isCareful = true;
-      this.#slow.add(chain.handlers[from + Math.max(0, ticks.length - 1)]?.realm ?? 0);
-      this.#lose(home, null);
+      this.#distrust(chain, home, from, count);
       return;
     }
+    this.#readWalk(chain, home, said, first, since, now);
+  }
+
+  /** It was one of those that the walk had not come past when the clock was last read; they show it one by one. */
+  #distrust(chain: Chain, home: AccountIsolate, from: number, count: number): void {
+    chain.isCareful = true;
+    for (let at = from + (home.ticks.at(-2) ?? 0); at < from + count; at++) {
+      const handler = chain.handlers[at];
+      if (handler !== undefined) this.#slow.add(handler.realm);
+    }
+    this.#lose(home, null);
+  }
+
+  #readWalk(chain: Chain, home: AccountIsolate, said: string, first: number, since: number, now: number): void {
+    const from = chain.at;
+    const states: string[] = [];
     let at = 0;
-    for (let done = 0; said.charCodeAt(at) !== OVER && said.charCodeAt(at) !== UNFINISHED; done++) {
+    while (said.charCodeAt(at) !== OVER && said.charCodeAt(at) !== UNFINISHED) {
       const colon = said.indexOf(':', at);
       const end = colon + 1 + Number(said.slice(at, colon));
-      const handler = chain.handlers[chain.at];
-      if (handler === undefined) return;
-      const usedMs = (ticks[done + 1] ?? now) - (ticks[done] ?? since);
-      this.#conclude(chain, handler, this.#forward(chain, null, said.slice(colon + 1, end)), usedMs);
+      states.push(said.slice(colon + 1, end));
       at = end;
     }
-    if (said.charCodeAt(at) === OVER) return;
+    const isOver = said.charCodeAt(at) === OVER;
+    const times = isOver
+      ? timesOf(home.ticks, states.length, since, now)
+      : timesOf(home.ticks, states.length + 1, since, now);
+    for (const [done, state] of states.entries()) {
+      const handler = chain.handlers[chain.at];
+      if (handler === undefined) return;
+      this.#conclude(chain, handler, this.#forward(chain, null, state), times[done] ?? 0);
+    }
+    if (isOver) return;
     const handler = chain.handlers[chain.at];
     const realm = handler === undefined ? undefined : home.free(handler.realm);
     if (handler === undefined || realm === undefined) return;
-    const done = chain.at - from;
     home.take(realm);
-    const run = this.#open(chain, home, realm, first + done, ticks[done] ?? since);
-    run.usedMs = now - run.beganAt;
+    const usedMs = times[states.length] ?? 0;
+    const run = this.#open(chain, home, realm, first + chain.at - from, now - usedMs);
+    run.usedMs = usedMs;
     this.#read(chain, handler, run, this.#collect(run, {}));
   }
 
@@ -334,7 +386,8 @@ export class ChainWalker {
       return;
     }
     const run = this.#open(chain, home, realm, ++this.#runs, monotonicMs());
-    const { name, args } = handler;
+    const { name } = handler;
+    const args = typeof chain.args === 'string' ? chain.args : (chain.args[chain.at] ?? '');
     this.#enter(chain, handler, run, [ENTER.begin, run.id, name, chain.input, `[${chain.patches}]`, args]);
   }
 
@@ -436,7 +489,7 @@ export class ChainWalker {
     for (const [number, answered, member, args, misfit] of calls) {
       if (answered && run !== null) {
         run.calls.add(number);
-        if (chain.pausing.includes(member)) run.pauses.add(number);
+        if (chain.plan.pausing.includes(member)) run.pauses.add(number);
       }
       this.#say(['call', chain.id, chain.at, run?.start ?? chain.starts, number, answered, member, args, misfit]);
     }
@@ -628,28 +681,31 @@ const openSafely = (home: AccountIsolate, source: RealmSource, budgetMs: number)
   }
 };
 
-/** Undoes the abbreviation: 0 stands for the text of the handler before. */
+/**
+ * Time of each handler of a walk. The clock was read when a millisecond had begun; handlers that were done in between
+ * share the time evenly.
+ */
+const timesOf = (ticks: readonly number[], count: number, since: number, until: number): number[] => {
+  const times: number[] = [];
+  let done = 0;
+  let at = since;
+  for (let tick = 0; done < count; tick += 2) {
+    const then = Math.min(ticks[tick] ?? count, count);
+    const now = ticks[tick + 1] ?? until;
+    for (const share = (now - at) / (then - done); done < then; done++) times.push(share);
+    at = now;
+  }
+  return times;
+};
+
 const handlersOf = (cells: readonly (string | number)[]): Handler[] => {
   const handlers: Handler[] = [];
-  let name = '';
-  let args = '';
-  let stopTags = '';
   for (let at = 0; at < cells.length; at += HANDLER_CELLS) {
-    const given = cells[at + 1];
-    const givenArgs = cells[at + 4];
-    const givenTags = cells[at + 6];
-    if (typeof given === 'string') name = given;
-    if (typeof givenArgs === 'string') args = givenArgs;
-    if (typeof givenTags === 'string') stopTags = givenTags;
-    handlers.push({
-      realm: cells[at] as number,
-      name,
-      timeoutMs: cells[at + 2] as number,
-      ceilingMs: cells[at + 3] as number,
-      args,
-      flags: cells[at + 5] as number,
-      stopTags,
-    });
+    const [realm, name, timeoutMs, ceilingMs, flags, stopTags] = cells.slice(
+      at,
+      at + HANDLER_CELLS,
+    ) as unknown as HandlerCells;
+    handlers.push({ realm, name, timeoutMs, ceilingMs, flags, stopTags });
   }
   return handlers;
 };

@@ -1,21 +1,23 @@
 /**
  * Walks several handlers of a chain in one entry: it lives in a context of its own in the same isolate, calls the
- * realms' functions one after another and keeps what they leave until the host reads it. Plugins never get hold of
+ * realms' functions one after another and keeps what they leave until the host has it. Plugins never get hold of
  * anything of this context: the realms' bootstraps only know `signal`, and only strings come back.
  *
- * `tick` is the host's clock. It is called from here alone, between handlers, where no plugin code is on the stack.
+ * `tick` is the host's clock, and takes what is left at the end. It is called from here alone, between handlers, where
+ * no plugin code is on the stack; and only when the isolate's own clock says that a millisecond has begun.
  */
 
 /** First argument of the driver's function. */
-export const DRIVE = { add: 0, drop: 1, walk: 2, read: 3 } as const;
+export const DRIVE = { add: 0, drop: 1, plan: 2, dropPlan: 3, walk: 4, read: 5 } as const;
 
 /** JavaScript of a function that takes `tick` and the word for beginning a run, and returns `{ drive, signal }`. */
 export const DRIVER = String.raw`(function (tick, begin) {
   'use strict';
   const Promise_ = Promise;
+  const now = Date.now;
   const realms = { __proto__: null };
+  const plans = { __proto__: null };
   let out = '';
-  let isOver = false;
   let current = -1;
   let wake = null;
 
@@ -25,52 +27,55 @@ export const DRIVER = String.raw`(function (tick, begin) {
     wake(state);
     return true;
   };
+  const setWake = (resolve) => {
+    wake = resolve;
+  };
 
-  /** given: for each handler its realm, name, arguments, flags, stop tags. */
-  const walk = async (firstId, input, patches, given) => {
+  /** plan: name, flags, stop tags of each handler. given: the realms from its place from on, then their arguments. */
+  const walk = async (firstId, input, patches, plan, from, given) => {
+    const isShared = typeof given[given.length - 2] !== 'string';
+    const count = isShared ? given.length - 1 : given.length / 2;
     let known = patches;
-    for (let at = 0, id = firstId; at < given.length; at += 5, id++) {
-      const enter = realms[given[at]];
-      current = id;
-      tick();
-      const ended = new Promise_((resolve) => {
-        wake = resolve;
-      });
-      enter(begin, id, given[at + 1], input, '[' + known + ']', given[at + 2]);
+    let ms = now();
+    for (let done = 0; done < count; done++) {
+      const at = (from + done) * 3;
+      const enter = realms[given[done]];
+      current = firstId + done;
+      const ended = new Promise_(setWake);
+      enter(begin, current, plan[at], input, '[' + known + ']', isShared ? given[count] : given[count + done]);
       const state = await ended;
       wake = null;
       out += state.length + ':' + state;
-      // A call that wants an answer keeps a handler open, so what stands before the state here are notices.
-      const from = state[0] === 'C' ? state.indexOf('\n') + 1 : 0;
-      if (state[from] !== 'D') {
-        if (given[at + 3] & 2) break;
-        continue;
-      }
-      const raw = state.indexOf(' ', from) + 1;
-      const tag = state[raw];
-      if (tag !== undefined && given[at + 4].includes(tag)) break;
-      if (given[at + 3] & 1 && tag === '~') {
-        const end = state.indexOf('\n', raw);
-        const patch = end < 0 ? state.slice(raw + 1) : state.slice(raw + 1, end);
-        known = known === '' ? patch : known + ',' + patch;
-      }
+      // What stands before the state is what the handler asked of the host, C and a line.
+      const place = state[0] === 'C' ? state.indexOf('\n') + 1 : 0;
+      if (state[place] === 'D') {
+        const raw = state.indexOf(' ', place) + 1;
+        const tag = state[raw];
+        if (tag !== undefined && plan[at + 2].includes(tag)) break;
+        if (plan[at + 1] & 1 && tag === '~') {
+          const end = state.indexOf('\n', raw);
+          const patch = end < 0 ? state.slice(raw + 1) : state.slice(raw + 1, end);
+          known = known === '' ? patch : known + ',' + patch;
+        }
+      } else if (plan[at + 1] & 2) break;
+      if (ms !== (ms = now())) tick(done + 1);
     }
-    tick();
-    isOver = true;
     current = -1;
+    const said = out + '.';
+    out = '';
+    tick(said);
   };
 
-  /** What was left behind, each with its length; then '.' when the walk is over, else '!' and it is forgotten. */
+  /** What a walk left that did not come to its end, each with its length, then '!'; it is forgotten. */
   const read = () => {
-    const said = out + (isOver ? '.' : '!');
+    const said = out + '!';
     out = '';
-    isOver = false;
     current = -1;
     wake = null;
     return said;
   };
 
-  const drive = (op, a, b, c, ...given) => {
+  const drive = (op, a, b, c, d, e, ...given) => {
     switch (op) {
       case 0:
         realms[a] = b;
@@ -79,7 +84,13 @@ export const DRIVER = String.raw`(function (tick, begin) {
         delete realms[a];
         return '';
       case 2:
-        walk(a, b, c, given);
+        plans[a] = given;
+        return '';
+      case 3:
+        delete plans[a];
+        return '';
+      case 4:
+        walk(a, b, c, plans[d], e, given);
         return '';
       default:
         return read();

@@ -61,29 +61,26 @@ const walker = new ChainWalker(vm, settings.isolateMiB, markerWriter(MARKER), {
   flush,
 });
 
-type HandlerArray = readonly (string | number)[];
-
 const obey = (received: Message): void => {
   const message = received as unknown as ToChild;
   switch (message[0]) {
-    case 'run':
-      walker.begin(
-        message[1],
-        message[2],
-        message[3],
-        message[4],
-        message[5],
-        message[6],
-        message[7],
-        message.slice(8) as HandlerArray,
-      );
+    case 'run': {
+      const [, chain, plan, input, args, patches, from, failed, isCareful] = message;
+      walker.begin(chain, plan, input, args, patches, from, failed, isCareful);
+      return;
+    }
+    case 'plan':
+      walker.plan(message[1], message[2], message[3], message.slice(4) as (string | number)[]);
+      return;
+    case 'drop-plan':
+      walker.dropPlan(message[1]);
       return;
     case 'answer':
       walker.answer(message[1], message[2], message[3], message[4], message[5], message[6], message[7]);
       return;
     case 'realm': {
-      const [, id, account, fileName, code, guest, setup, fresh] = message;
-      walker.define({ id, account, fileName, code, guest, setup, fresh });
+      const [, id, account, fileName, code, guest, setup, fresh, isAlone] = message;
+      walker.define({ id, account, fileName, code, guest, setup, fresh }, isAlone);
       return;
     }
     case 'drop':
@@ -93,7 +90,7 @@ const obey = (received: Message): void => {
       walker.stop(message[1]);
       return;
     case 'load':
-      walker.load(message[1], message[3], message[4]);
+      walker.load(message[1], message[2], message[3]);
   }
 };
 
