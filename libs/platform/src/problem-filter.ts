@@ -18,7 +18,7 @@ export const problemJson = (problem: Problem, requestId: string): object => ({
   code: problem.code,
   detail: problem.detail,
   // Field by field: what a fault carries besides is for this program.
-  errors: problem.errors.map(({ pointer, reason }) => ({ pointer, reason })),
+  errors: problem.errors.map(({ pointer, reason, line, column }) => ({ pointer, reason, line, column })),
   requestId,
 });
 

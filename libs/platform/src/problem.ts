@@ -5,6 +5,9 @@
 export interface FieldFault {
   readonly pointer: string;
   readonly reason: string;
+  /** Place in the text that the pointer names, from 1: of a source, say. */
+  readonly line?: number | null;
+  readonly column?: number | null;
 }
 
 /** Where a query parameter's fault is. */
