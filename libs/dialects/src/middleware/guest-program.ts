@@ -23,6 +23,9 @@ const program = String.raw`(function (kit, setup) {
   const rangeErrorPrototype = RangeError.prototype;
   const hasOwnProperty = objectPrototype.hasOwnProperty;
   const stringSlice = String.prototype.slice;
+  const codeAt = Function.prototype.call.bind(String.prototype.charCodeAt);
+  const regExpExec = RegExp.prototype.exec;
+  const nonAscii = /[^\x00-\x7f]/;
   const Infinite = Infinity;
   const tokens = new WeakMap();
   const tokenGet = WeakMap.prototype.get;
@@ -51,20 +54,23 @@ const program = String.raw`(function (kit, setup) {
     return slice(text, splits ? end - 1 : end) + '\u2026';
   };
 
+  // By code units, since indexing makes a string of each; and one look that is enough for plain text.
   const utf8 = (text) => {
     const units = text.length;
+    if (apply(regExpExec, nonAscii, [text]) === null) return units;
     let bytes = 0;
     for (let i = 0; i < units; i += 1) {
-      const unit = text[i];
-      if (unit < '\u0080') bytes += 1;
-      else if (unit < '\u0800') bytes += 2;
-      else if (unit >= '\ud800' && unit <= '\udbff' && i + 1 < units && text[i + 1] >= '\udc00' && text[i + 1] <= '\udfff') {
+      const unit = codeAt(text, i);
+      if (unit < 0x80) bytes += 1;
+      else if (unit < 0x800) bytes += 2;
+      else if (unit >= 0xd800 && unit <= 0xdbff && i + 1 < units && isLow(codeAt(text, i + 1))) {
         bytes += 4;
         i += 1;
       } else bytes += 3;
     }
     return bytes;
   };
+  const isLow = (unit) => unit >= 0xdc00 && unit <= 0xdfff;
 
   // Whether 'count' texts are more than a result may hold (MW-39). Bytes are counted only where units leave a doubt.
   const tooLarge = (texts, count) => {
