@@ -70,6 +70,11 @@ describe('an account', () => {
     expect(seen).toEqual(expect.arrayContaining(['acme', 'default', 'listed-1', 'listed-5', 'other', 'system']));
   });
 
+  it.each(['.', '..'])('has no id that clients take out of a path: %s', async (id) => {
+    const answer = await call('POST', '/v1/accounts', { body: { id, name: 'n' } });
+    expect(answer).toMatchObject({ status: 422, body: { errors: [{ pointer: '/id' }] } });
+  });
+
   it('is made once when fifty clients send the same idempotency key at once', async () => {
     const headers = { 'idempotency-key': 'fifty-at-once' };
     const answers = await Promise.all(
@@ -117,6 +122,10 @@ describe('a key', () => {
     expect(again.text).toBe(first.text);
     expect(again.headers.get('idempotency-replayed')).toBe('true');
     const { secret } = first.body as MadeKey;
+    const admin = await makeKey('admin', 'acme', { content: 'full' });
+    const others = await call('POST', '/v1/accounts/acme/keys', { body, headers, key: admin.secret });
+    expect(others).toMatchObject({ status: 422, body: { code: 'idempotency_key_reused' } });
+    expect(others.text).not.toContain(secret);
     const { text } = await call('GET', '/v1/accounts/acme/keys?revoked=true&limit=500');
     expect(text).not.toContain(secret);
     expect(text).not.toContain('hash');
@@ -146,6 +155,18 @@ describe('a key', () => {
     for (const role of ['runtime', 'admin', 'approver']) expect((await makeKey(role)).content).toBe('none');
     expect((await makeKey('auditor')).content).toBe('full');
     expect((await makeKey('admin', 'acme', { content: 'full' })).content).toBe('full');
+  });
+
+  it('makes no key that sees more than itself', async () => {
+    const blind = await makeKey('admin');
+    const make = (key: string, body: object) =>
+      call('POST', '/v1/accounts/acme/keys', { key, body: { name: 'made by an admin', ...body } });
+    const refused = await make(blind.secret, { role: 'admin', content: 'full' });
+    expect(refused).toMatchObject({ status: 403, body: { code: 'content_beyond_own' } });
+    expect((await make(blind.secret, { role: 'auditor' })).body).toMatchObject({ role: 'auditor', content: 'none' });
+    const seeing = await makeKey('admin', 'acme', { content: 'full' });
+    expect((await make(seeing.secret, { role: 'admin', content: 'full' })).body).toMatchObject({ content: 'full' });
+    expect((await make(seeing.secret, { role: 'auditor' })).body).toMatchObject({ content: 'full' });
   });
 
   it('of an operator belongs to system, spans accounts, and is made by operators only', async () => {
@@ -240,6 +261,37 @@ describe('settings', () => {
     }
   });
 
+  it('that are already so write nothing and keep their version, also when the request is repeated', async () => {
+    const read = await call('GET', '/v1/accounts/other/settings');
+    const before = (await eventsOf('other', 'settings.changed')).length;
+    const headers = { 'idempotency-key': 'nothing-to-change' };
+    for (const body of [{}, { timeouts: { middleware: 1234 } }, { reason: 'only words' }]) {
+      const patched = await call('PATCH', '/v1/accounts/other/settings', { body });
+      expect(patched).toMatchObject({ status: 200, text: read.text });
+      expect(patched.headers.get('etag')).toBe(read.headers.get('etag'));
+    }
+    const first = await call('PATCH', '/v1/accounts/other/settings', { body: {}, headers });
+    await call('PATCH', '/v1/accounts/other/settings', { body: { breadthPerRoot: 77 } });
+    const again = await call('PATCH', '/v1/accounts/other/settings', { body: {}, headers });
+    expect([again.status, again.text]).toEqual([200, first.text]);
+    expect(again.headers.get('etag')).toBe(read.headers.get('etag'));
+    expect(again.headers.get('idempotency-replayed')).toBe('true');
+    expect(await eventsOf('other', 'settings.changed')).toHaveLength(before + 1);
+  });
+
+  it('say which changes weaken enforcement', async () => {
+    const patch = async (body: object): Promise<unknown> => {
+      expect((await call('PATCH', '/v1/accounts/fifty/settings', { body })).status).toBe(200);
+      return (await eventsOf('fifty', 'settings.changed')).at(-1)?.data.weakensEnforcement;
+    };
+    expect(await patch({ selfApproval: true })).toBe(true);
+    expect(await patch({ selfApproval: false })).toBe(false);
+    const { body } = await call('GET', '/v1/accounts/fifty/changes?weakening=true&limit=1');
+    expect((body as { items: unknown[] }).items).toEqual([
+      expect.objectContaining({ type: 'settings.changed', changed: ['selfApproval'], weakensEnforcement: true }),
+    ]);
+  });
+
   it('give exactly one of two the word when both name the same version', async () => {
     const etag = (await call('GET', '/v1/accounts/other/settings')).headers.get('etag') ?? '';
     const answers = await Promise.all(
@@ -283,6 +335,57 @@ describe('a secret', () => {
   });
 });
 
+describe('a reason', () => {
+  interface Change {
+    readonly type: string;
+    readonly reason: unknown;
+  }
+
+  it('is taken by every change of an account, kept as content, and shown to whoever may see it', async () => {
+    const at = '/v1/accounts/reasons';
+    await call('POST', '/v1/accounts', { body: { id: 'reasons', name: 'n' } });
+    const why = (what: string): string => `TICKET-7 ${what}`;
+    const made = await call('POST', `${at}/keys`, { body: { role: 'admin', name: 'k', reason: why('key.created') } });
+    const { id, secret } = made.body as MadeKey;
+    await call('PATCH', `${at}/settings`, { body: { breadthPerRoot: 9, reason: why('settings.changed') } });
+    await call('PUT', `${at}/secrets/s`, { body: { value: 'v', reason: why('secret.set') } });
+    await call('POST', `${at}/halt`, { body: { failureMode: 'open', reason: why('account.halted') } });
+    await call('DELETE', `${at}/halt?reason=${encodeURIComponent(why('account.resumed'))}`);
+    const types = ['key.created', 'settings.changed', 'secret.set', 'account.halted', 'account.resumed'];
+    const changes = async (key?: string): Promise<readonly Change[]> => {
+      const { body } = await call('GET', `${at}/changes?order=oldest`, key === undefined ? {} : { key });
+      return (body as { items: Change[] }).items;
+    };
+    expect((await changes()).map(({ type, reason }) => [type, reason])).toEqual(types.map((type) => [type, why(type)]));
+    const blind = await changes(secret);
+    expect(blind.map(({ reason }) => reason)).toEqual(
+      types.map(() => ({ hidden: true, size: expect.any(Number) as unknown })),
+    );
+    for (const path of ['/keys', '/secrets', '/settings', '/events?content=sealed']) {
+      expect((await call('GET', `${at}${path}`)).text).not.toContain('TICKET-7');
+    }
+    expect((await call('GET', `${at}/settings`)).body).not.toHaveProperty('reason');
+    expect((await call('DELETE', `${at}/keys/${id}?reason=${encodeURIComponent(why('key.revoked'))}`)).status).toBe(
+      204,
+    );
+    expect((await changes()).at(-1)).toMatchObject({ type: 'key.revoked', reason: why('key.revoked') });
+  });
+
+  it('that is no text is 422', async () => {
+    for (const reason of [1, {}, 'x'.repeat(10_001)]) {
+      const bodies: readonly [string, string, object][] = [
+        ['PATCH', '/settings', { reason }],
+        ['PUT', '/secrets/s', { value: 'v', reason }],
+        ['POST', '/keys', { role: 'runtime', name: 'n', reason }],
+      ];
+      for (const [method, path, body] of bodies) {
+        const answer = await call(method, `/v1/accounts/acme${path}`, { body });
+        expect(answer).toMatchObject({ status: 422, body: { errors: [{ pointer: '/reason' }] } });
+      }
+    }
+  });
+});
+
 describe('a halt', () => {
   it('is in force at once, ends when it is taken back, and its reason is content', async () => {
     const admin = await makeKey('admin');
@@ -300,6 +403,7 @@ describe('a halt', () => {
     expect((await call('DELETE', '/v1/accounts/acme/halt')).status).toBe(204);
     expect((await call('GET', '/v1/accounts/acme/halt')).body).toEqual({ halted: false });
     expect((await call('DELETE', '/v1/accounts/acme/halt')).status).toBe(404);
+    expect((await eventsOf('acme', 'account.halted')).at(-1)?.data).toMatchObject({ weakensEnforcement: false });
     expect((await eventsOf('acme', 'account.halted')).at(-1)?.data).not.toHaveProperty('reason', 'guard is broken');
     expect((await eventsOf('acme', 'account.resumed')).length).toBeGreaterThan(0);
   });
@@ -308,6 +412,7 @@ describe('a halt', () => {
     const until = new Date(Date.now() + 700).toISOString();
     const body = { reason: 'for a moment', failureMode: 'open', until };
     expect((await call('POST', '/v1/accounts/acme/halt', { body })).status).toBe(201);
+    expect((await eventsOf('acme', 'account.halted')).at(-1)?.data).toMatchObject({ until, weakensEnforcement: true });
     while (Date.now() <= Date.parse(until)) await new Promise((resolve) => setTimeout(resolve, 20));
     expect((await call('GET', '/v1/accounts/acme/halt')).body).toEqual({ halted: false });
   });

@@ -128,6 +128,13 @@ describe('a path', () => {
     expect(answer.headers.get('allow')).toMatch(/GET.*POST|POST.*GET/u);
   });
 
+  it.each(['.', '..'])('ends in no name that clients take out of it: %s', async (name) => {
+    const body = '{"value":"v"}';
+    const head = `PUT /v1/accounts/default/secrets/${name} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${server.operatorKey}`;
+    const rest = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
+    expect(await raw(`${head}\r\n${rest}\r\n\r\n${body}`)).toMatch(/^HTTP\/1\.1 400 .*"\/path\/secret"/su);
+  });
+
   it.each(['%00', '%0a', 'a'.repeat(201), '%c2%85'])('with an id that is none is 400: %j', async (id) =>
     expectProblem(await server.call('DELETE', `/v1/accounts/default/keys/${id}`), 400),
   );

@@ -1,7 +1,7 @@
 import type { ValidationOptions } from 'class-validator';
 import { buildMessage, ValidateBy, ValidateIf } from 'class-validator';
 import { readInstant } from './instants.js';
-import { isId } from './wire-text.js';
+import { isId, isPathName } from './wire-text.js';
 
 const check = (name: string, valid: (value: unknown) => boolean, wanted: string, options?: ValidationOptions) =>
   ValidateBy(
@@ -18,6 +18,15 @@ const check = (name: string, valid: (value: unknown) => boolean, wanted: string,
 /** An id: any string of 1–200 characters without control characters or lone surrogates. A number is refused, never rounded. */
 export const IsWireId = (options?: ValidationOptions): PropertyDecorator =>
   check('isWireId', isId, 'a string of 1 to 200 characters without control characters or lone surrogates', options);
+
+/** The id of something that is made under it and reached by a path: an id, and neither `.` nor `..`. */
+export const IsPathName = (options?: ValidationOptions): PropertyDecorator =>
+  check(
+    'isPathName',
+    isPathName,
+    'a string of 1 to 200 characters without control characters or lone surrogates, and neither . nor ..',
+    options,
+  );
 
 /** A time in RFC 3339 with an offset. */
 export const IsInstant = (options?: ValidationOptions): PropertyDecorator =>

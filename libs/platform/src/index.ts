@@ -13,7 +13,7 @@ export type { CursorPosition } from './cursor.js';
 export { Cursors } from './cursor.js';
 export { derivedKey } from './derived-key.js';
 export { etagOf, requireMatch } from './etag.js';
-export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsText, IsWireId } from './fields.js';
+export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsPathName, IsText, IsWireId } from './fields.js';
 export { createHttpAdapter } from './http.js';
 export type { ReadInstant } from './instants.js';
 export { formatInstant, readBound, readInstant } from './instants.js';
@@ -61,4 +61,4 @@ export {
 } from './tokens.js';
 export type { Shown } from './visibility.js';
 export { show, showAll, showWithin } from './visibility.js';
-export { isId, maxIdLength } from './wire-text.js';
+export { isId, isPathName, maxIdLength } from './wire-text.js';

@@ -14,3 +14,6 @@ export const isId = (value: unknown): value is string =>
   (value.length <= maxIdLength || (value.length <= 2 * maxIdLength && Array.from(value).length <= maxIdLength)) &&
   !hasControlCharacter(value) &&
   value.isWellFormed();
+
+/** True for an id that can stand in a path: `.` and `..` are taken out of it before they are sent (RFC 3986 §5.2.4). */
+export const isPathName = (value: unknown): value is string => isId(value) && value !== '.' && value !== '..';

@@ -8,10 +8,12 @@ const maxTries = 5;
 
 type Appended = Extract<AppendResult, { kind: 'appended' }>;
 
+const nothingWritten: Appended = { kind: 'appended', first: 0n, last: -1n, events: [] };
+
 /**
  * Decides on the account as it is, appends, and takes the result into force here before it returns. When somebody else
  * was faster, it decides again on what is there now, so no update is lost and no refusal is stale. `decide` throws a
- * `Problem` to refuse.
+ * `Problem` to refuse, and returns an append without writes where there is nothing to change.
  */
 export const changeAccount = async (
   store: EventStore,
@@ -23,7 +25,9 @@ export const changeAccount = async (
     await directory.catchUp();
     const account = directory.account(id);
     if (account === null) throw new Problem(404, 'unknown_account', 'There is no such account.');
-    const result = await store.append(await decide(account));
+    const append = await decide(account);
+    if (append.writes.length === 0 && (append.commands ?? []).length === 0) return nothingWritten;
+    const result = await store.append(append);
     if (result.kind === 'appended') {
       await directory.catchUp();
       return result;

@@ -16,22 +16,26 @@ import {
   noAccount,
   Problem,
   requireMatch,
+  SEALING,
 } from '#platform';
 import type { Json, JsonObject } from '#record';
 import { asData } from '#record';
+import type { Sealing } from '#sealing';
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
 import { accountStream } from './directory-state.js';
+import { reasonSchema, sealReason } from './reason.js';
 import type { Settings } from './settings.js';
 import { changeSettings, defaultSettings, settingsSchema } from './settings.js';
+import { settingsWeaken } from './weakening.js';
 
 interface SettingsAt {
   readonly settings: Settings;
   readonly version: number;
 }
 
-/** Changes settings: one event with all of them before and after. */
+/** Changes settings: one event with all of them before and after; none where nothing differs. */
 export class ChangeSettings extends AccountCommand<SettingsAt> {
   override readonly allows: readonly Role[] = ['admin', 'operator'];
 
@@ -39,6 +43,7 @@ export class ChangeSettings extends AccountCommand<SettingsAt> {
     meta: CommandMeta,
     readonly patch: JsonObject,
     readonly ifMatch: string | undefined,
+    readonly reason: string | null,
   ) {
     super(meta);
   }
@@ -48,6 +53,7 @@ export class ChangeSettings extends AccountCommand<SettingsAt> {
 export class ChangeSettingsHandler extends AccountCommandHandler<ChangeSettings, SettingsAt> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
     private readonly directory: AccountDirectory,
   ) {
     super();
@@ -55,15 +61,24 @@ export class ChangeSettingsHandler extends AccountCommandHandler<ChangeSettings,
 
   protected override async run(command: ChangeSettings): Promise<SettingsAt> {
     const { meta, patch } = command;
+    const reason = await sealReason(this.sealing, meta.account, command.reason);
+    let found: SettingsAt = { settings: defaultSettings, version: 0 };
     const appended = await changeAccount(this.store, this.directory, meta.account, (account) => {
       requireMatch(command.ifMatch, etagOf(account.settingsVersion));
       const change = changeSettings(account.settings, patch);
       if (change.kind === 'refused') throw new Problem(422, 'bad_settings', 'The settings do not fit.', change.faults);
+      found = { settings: account.settings, version: account.settingsVersion };
+      const note = { version: account.settingsVersion };
+      if (change.changed.length === 0) {
+        return { account: meta.account, writes: [], commands: completing(command, accountStream, 200, note) };
+      }
       const data = {
         version: account.settingsVersion + 1,
         before: account.settings,
         after: change.after,
         changed: change.changed,
+        weakensEnforcement: settingsWeaken(account.settings, change.after),
+        ...reason.data,
       };
       return {
         account: meta.account,
@@ -74,15 +89,26 @@ export class ChangeSettingsHandler extends AccountCommandHandler<ChangeSettings,
             events: [{ type: 'settings.changed', actor: actorOf(meta.caller), data: asData(data) }],
           },
         ],
+        blobs: reason.blobs,
         commands: completing(command, accountStream, 200),
       };
     });
-    return settingsIn(appended.events[0]?.event.data);
+    const [written] = appended.events;
+    return written === undefined ? found : settingsIn(written.event.data);
   }
 
   protected override async replay({ meta }: ChangeSettings, done: DoneCommand): Promise<SettingsAt> {
+    if (done.first > done.last) return this.settingsOf(meta.account, Number(done.result.note?.version ?? 0));
     const [stored] = await this.store.readAccount(meta.account, { after: done.first - 1n, until: done.last, limit: 1 });
     return settingsIn(stored?.event.data);
+  }
+
+  /** The settings of a version; the first ones stand in no event. */
+  private async settingsOf(account: string, version: number): Promise<SettingsAt> {
+    if (version === 0) return { settings: defaultSettings, version };
+    const events = await this.store.readStream(account, accountStream);
+    const made = events.find(({ event }) => event.type === 'settings.changed' && event.data.version === version);
+    return settingsIn(made?.event.data);
   }
 }
 
@@ -114,8 +140,8 @@ export class SettingsRoutes {
   @Allow('admin')
   @ApiHeader({ name: 'If-Match', required: false })
   @ApiBody({
-    schema: settingsSchema as object,
-    description: 'Named settings are replaced whole; null means the default.',
+    schema: { ...settingsSchema, properties: { ...settingsSchema.properties, reason: reasonSchema } } as object,
+    description: 'Named settings are replaced whole; null means the default. What is already so writes nothing.',
   })
   @ApiOkResponse({ description: 'All settings after the change.', schema: settingsSchema as object })
   async change(
@@ -124,13 +150,20 @@ export class SettingsRoutes {
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Settings> {
-    const command = new ChangeSettings(meta, objectOf(body as Json | undefined), ifMatch);
+    const { reason = null, ...patch } = objectOf(body as Json | undefined);
+    const command = new ChangeSettings(meta, patch, ifMatch, reasonIn(reason));
     const { settings, version } = await this.bus.execute(command);
     void reply.header('etag', etagOf(version));
     if (command.done !== null) void reply.header('idempotency-replayed', 'true');
     return settings;
   }
 }
+
+const reasonIn = (value: Json): string | null => {
+  if (value === null || (typeof value === 'string' && value.length <= reasonSchema.maxLength)) return value;
+  const reason = `must be a string of 0 to ${reasonSchema.maxLength} characters`;
+  throw new Problem(422, 'bad_settings', 'The settings do not fit.', [{ pointer: '/reason', reason }]);
+};
 
 const objectOf = (body: Json | undefined): JsonObject => {
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as JsonObject;

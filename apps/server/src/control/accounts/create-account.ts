@@ -12,8 +12,8 @@ import {
   CurrentCaller,
   EVENT_STORE,
   IdempotencyMeta,
+  IsPathName,
   IsText,
-  IsWireId,
   Problem,
 } from '#platform';
 import { AccountDirectory } from './account-directory.js';
@@ -31,7 +31,7 @@ export interface AccountView {
 
 class NewAccount {
   @ApiProperty({ minLength: 1, maxLength: 200, example: 'acme' })
-  @IsWireId()
+  @IsPathName()
   id!: string;
 
   @ApiProperty({ minLength: 1, maxLength: 200, example: 'Acme Ltd' })

@@ -25,12 +25,16 @@ import {
   Meta,
   Problem,
   readInstant,
+  SEALING,
 } from '#platform';
+import { asData } from '#record';
+import type { Sealing } from '#sealing';
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
 import type { KeyCreated } from './directory-state.js';
 import { keyStream, systemAccount } from './directory-state.js';
+import { ReasonBody, sealReason } from './reason.js';
 
 const roles = ['runtime', 'admin', 'approver', 'auditor', 'operator'] as const;
 const contents = ['full', 'none'] as const;
@@ -46,7 +50,7 @@ export interface CreatedKey {
   readonly expiresAt: string | null;
 }
 
-class NewKey {
+class NewKey extends ReasonBody {
   @ApiProperty({ enum: roles })
   @IsIn(roles, { message: `role must be one of ${roles.join(', ')}` })
   role!: Role;
@@ -55,7 +59,11 @@ class NewKey {
   @IsText(1, 200)
   name!: string;
 
-  @ApiProperty({ enum: contents, required: false, description: 'Default: full for auditor and operator, else none.' })
+  @ApiProperty({
+    enum: contents,
+    required: false,
+    description: 'Default: full for auditor and operator, else none; never more than the key that makes it has.',
+  })
   @Absent()
   @IsIn(contents, { message: 'content must be full or none' })
   content?: 'full' | 'none';
@@ -82,6 +90,7 @@ export class CreateKey extends AccountCommand<CreatedKey> {
 export class CreateKeyHandler extends AccountCommandHandler<CreateKey, CreatedKey> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
     @Inject(MASTER_KEY) private readonly masterKey: Uint8Array,
     private readonly directory: AccountDirectory,
   ) {
@@ -91,13 +100,15 @@ export class CreateKeyHandler extends AccountCommandHandler<CreateKey, CreatedKe
   protected override async run(command: CreateKey): Promise<CreatedKey> {
     const { meta, wanted } = command;
     checkRole(command);
+    const content = contentOf(command);
+    const reason = await sealReason(this.sealing, meta.account, wanted.reason);
     const id = uuidv7();
     const secret = secretOf(this.masterKey, id);
     const data = {
       id,
       role: wanted.role,
       name: wanted.name,
-      content: wanted.content ?? defaultContent(wanted.role),
+      content,
       expiresAt: expiryOf(wanted),
       hash: hashKey(secret),
     };
@@ -107,9 +118,10 @@ export class CreateKeyHandler extends AccountCommandHandler<CreateKey, CreatedKe
         {
           stream: keyStream(id),
           expectedVersion: 0,
-          events: [{ type: 'key.created', actor: actorOf(meta.caller), data }],
+          events: [{ type: 'key.created', actor: actorOf(meta.caller), data: asData({ ...data, ...reason.data }) }],
         },
       ],
+      blobs: reason.blobs,
       commands: completing(command, keyStream(id), 201),
     }));
     return shownKey(data, secret);
@@ -138,7 +150,19 @@ const shownKey = (
 const secretOf = (masterKey: Uint8Array, id: string): string =>
   `hlk_${createHmac('sha256', derivedKey(masterKey, 'hookledger/api-key/v1')).update(id).digest('base64url')}`;
 
-const defaultContent = (role: Role): 'full' | 'none' => (role === 'auditor' || role === 'operator' ? 'full' : 'none');
+/**
+ * A key never makes one that sees more than itself; else every admin could read what it may not, through a key of its
+ * own making. Asked for, that is refused; by default the new key sees what its role sees, at most what its maker does.
+ */
+const contentOf = ({ meta, wanted }: CreateKey): 'full' | 'none' => {
+  const seesAll = meta.caller.role === 'operator' || meta.caller.content === 'full';
+  if (wanted.content === 'full' && !seesAll) {
+    const detail = 'A key without content makes no key with content; an operator can.';
+    throw new Problem(403, 'content_beyond_own', detail, [{ pointer: '/content', reason: 'is more than your own' }]);
+  }
+  const byRole = wanted.role === 'auditor' || wanted.role === 'operator' ? 'full' : 'none';
+  return wanted.content ?? (seesAll ? byRole : 'none');
+};
 
 /** Operator keys belong to `system`, and only an operator makes one; the other roles belong to an account that works. */
 const checkRole = ({ meta, wanted }: CreateKey): void => {

@@ -119,7 +119,7 @@ export const evolveAccount = (account: AccountFacts, event: RecordedEvent): Acco
     case 'settings.changed':
       return { ...account, ...stream, settings: settingsIn(event.data), settingsVersion: account.settingsVersion + 1 };
     case 'account.halted':
-      return { ...account, ...stream, halt: { ...(event.data as unknown as AccountHalted), since: event.recordedAt } };
+      return { ...account, ...stream, halt: haltIn(event) };
     case 'account.resumed':
       return { ...account, ...stream, halt: null };
     case 'secret.set':
@@ -136,13 +136,21 @@ export const evolveAccount = (account: AccountFacts, event: RecordedEvent): Acco
 /** Settings that were recorded before one was added have its default. */
 const settingsIn = (data: JsonObject): Settings => ({ ...defaultSettings, ...(data.after as object) });
 
+const haltIn = ({ data, recordedAt }: RecordedEvent): HaltFacts => {
+  const { failureMode, until, reason } = data as unknown as AccountHalted;
+  return { failureMode, until, reason, since: recordedAt };
+};
+
 const withSecret = (secrets: AccountFacts['secrets'], event: RecordedEvent): AccountFacts['secrets'] => {
   const { name, digest, valueId } = event.data as unknown as SecretSet;
   return new Map(secrets).set(name, { name, digest, valueId, version: event.streamVersion, setAt: event.recordedAt });
 };
 
-const withKey = (account: AccountFacts, key: KeyCreated, createdAt: string): AccountFacts['keys'] =>
-  new Map(account.keys).set(key.id, { ...key, account: account.id, createdAt, revokedAt: null });
+const withKey = (account: AccountFacts, key: KeyCreated, createdAt: string): AccountFacts['keys'] => {
+  const { id, role, name, content, expiresAt, hash } = key;
+  const facts = { id, role, name, content, expiresAt, hash };
+  return new Map(account.keys).set(id, { ...facts, account: account.id, createdAt, revokedAt: null });
+};
 
 const withoutKey = (keys: AccountFacts['keys'], { id }: KeyRevoked, revokedAt: string): AccountFacts['keys'] => {
   const key = keys.get(id);

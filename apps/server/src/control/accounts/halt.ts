@@ -1,10 +1,17 @@
 import { Body, Controller, Delete, Get, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
-import { ApiCreatedResponse, ApiNoContentResponse, ApiOkResponse, ApiProperty, ApiTags } from '@nestjs/swagger';
+import {
+  ApiCreatedResponse,
+  ApiHeader,
+  ApiNoContentResponse,
+  ApiOkResponse,
+  ApiProperty,
+  ApiTags,
+} from '@nestjs/swagger';
 import { IsIn } from 'class-validator';
 import type { FastifyReply } from 'fastify';
 import type { EventStore, StoredEvent } from '#event-store';
-import type { Caller, CommandMeta, DoneCommand, Role, Shown } from '#platform';
+import type { Caller, CommandMeta, DoneCommand, QueryOf, Role, Shown } from '#platform';
 import {
   AbsentOrNull,
   Account,
@@ -25,6 +32,7 @@ import {
   requireMatch,
   SEALING,
   show,
+  StrictQuery,
 } from '#platform';
 import type { Sealed } from '#record';
 import { asData } from '#record';
@@ -35,6 +43,8 @@ import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
 import type { AccountFacts } from './directory-state.js';
 import { accountStream } from './directory-state.js';
+import { reasonQuery, sealReason } from './reason.js';
+import { haltWeakens } from './weakening.js';
 
 const failureModes = ['open', 'closed'] as const;
 
@@ -57,7 +67,7 @@ class NewHalt {
     format: 'date-time',
     required: false,
     nullable: true,
-    description: 'When it ends by itself.',
+    description: 'When it ends by itself; no event is written then, since account.halted says when.',
   })
   @AbsentOrNull()
   @IsInstant()
@@ -112,7 +122,12 @@ export class HaltAccountHandler extends AccountCommandHandler<HaltAccount, HaltR
             {
               type: 'account.halted',
               actor: actorOf(meta.caller),
-              data: asData({ failureMode: wanted.failureMode, until, reason }),
+              data: asData({
+                failureMode: wanted.failureMode,
+                until,
+                reason,
+                weakensEnforcement: haltWeakens(wanted.failureMode),
+              }),
             },
           ],
         },
@@ -141,7 +156,8 @@ const endOf = ({ until }: NewHalt): string | null => {
 
 const recordedIn = ([stored]: readonly StoredEvent[]): HaltRecorded => {
   if (stored === undefined) throw new Error('a halt without its event');
-  return { ...(stored.event.data as unknown as Omit<HaltRecorded, 'since'>), since: stored.event.recordedAt };
+  const { failureMode, until, reason } = stored.event.data as unknown as Omit<HaltRecorded, 'since'>;
+  return { failureMode, until, reason, since: stored.event.recordedAt };
 };
 
 /** Lets an account's plugins run again. */
@@ -151,6 +167,7 @@ export class ResumeAccount extends AccountCommand<null> {
   constructor(
     meta: CommandMeta,
     readonly ifMatch: string | undefined,
+    readonly reason: string | null,
   ) {
     super(meta);
   }
@@ -160,6 +177,7 @@ export class ResumeAccount extends AccountCommand<null> {
 export class ResumeAccountHandler extends AccountCommandHandler<ResumeAccount, null> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
     private readonly directory: AccountDirectory,
   ) {
     super();
@@ -167,6 +185,7 @@ export class ResumeAccountHandler extends AccountCommandHandler<ResumeAccount, n
 
   protected override async run(command: ResumeAccount): Promise<null> {
     const { meta } = command;
+    const reason = await sealReason(this.sealing, meta.account, command.reason);
     await changeAccount(this.store, this.directory, meta.account, (account) => {
       if (haltOf(account) === null) throw notHalted();
       requireMatch(command.ifMatch, etagOf(account.streamVersion));
@@ -176,9 +195,10 @@ export class ResumeAccountHandler extends AccountCommandHandler<ResumeAccount, n
           {
             stream: accountStream,
             expectedVersion: account.streamVersion,
-            events: [{ type: 'account.resumed', actor: actorOf(meta.caller), data: {} }],
+            events: [{ type: 'account.resumed', actor: actorOf(meta.caller), data: asData(reason.data) }],
           },
         ],
+        blobs: reason.blobs,
         commands: completing(command, accountStream, 204),
       };
     });
@@ -239,13 +259,15 @@ export class HaltRoutes {
   @Delete()
   @Allow('admin')
   @HttpCode(204)
+  @ApiHeader({ name: 'If-Match', required: false })
   @ApiNoContentResponse({ description: 'Plugins run again.' })
   async resume(
     @Meta() meta: CommandMeta,
+    @StrictQuery(reasonQuery) { reason }: QueryOf<typeof reasonQuery>,
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<void> {
-    const command = new ResumeAccount(meta, ifMatch);
+    const command = new ResumeAccount(meta, ifMatch, reason);
     await this.bus.execute(command);
     if (command.done !== null) void reply.header('idempotency-replayed', 'true');
   }

@@ -1,9 +1,9 @@
 import { Controller, Delete, Headers, HttpCode, Inject, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
-import { ApiNoContentResponse, ApiTags } from '@nestjs/swagger';
+import { ApiHeader, ApiNoContentResponse, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import type { EventStore } from '#event-store';
-import type { CommandMeta, Role } from '#platform';
+import type { CommandMeta, QueryOf, Role } from '#platform';
 import {
   AccountCommand,
   AccountCommandHandler,
@@ -15,11 +15,16 @@ import {
   PathId,
   Problem,
   requireMatch,
+  SEALING,
+  StrictQuery,
 } from '#platform';
+import { asData } from '#record';
+import type { Sealing } from '#sealing';
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
 import { keyStream } from './directory-state.js';
+import { reasonQuery, sealReason } from './reason.js';
 
 /** Revokes a key: refused here from the answer on, on other replicas within a second. */
 export class RevokeKey extends AccountCommand<null> {
@@ -29,6 +34,7 @@ export class RevokeKey extends AccountCommand<null> {
     meta: CommandMeta,
     readonly id: string,
     readonly ifMatch: string | undefined,
+    readonly reason: string | null,
   ) {
     super(meta);
   }
@@ -38,6 +44,7 @@ export class RevokeKey extends AccountCommand<null> {
 export class RevokeKeyHandler extends AccountCommandHandler<RevokeKey, null> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
     private readonly directory: AccountDirectory,
   ) {
     super();
@@ -45,6 +52,7 @@ export class RevokeKeyHandler extends AccountCommandHandler<RevokeKey, null> {
 
   protected override async run(command: RevokeKey): Promise<null> {
     const { meta, id } = command;
+    const reason = await sealReason(this.sealing, meta.account, command.reason);
     await changeAccount(this.store, this.directory, meta.account, ({ keys }) => {
       const key = keys.get(id);
       if (key?.revokedAt !== null) throw new Problem(404, 'unknown_key', 'There is no such key.');
@@ -58,9 +66,12 @@ export class RevokeKeyHandler extends AccountCommandHandler<RevokeKey, null> {
             stream: keyStream(id),
             // Bootstrapped operator keys share a stream; the directory says which are live.
             expectedVersion: 'any',
-            events: [{ type: 'key.revoked', actor: actorOf(meta.caller), data: { id, role, name } }],
+            events: [
+              { type: 'key.revoked', actor: actorOf(meta.caller), data: asData({ id, role, name, ...reason.data }) },
+            ],
           },
         ],
+        blobs: reason.blobs,
         commands: completing(command, keyStream(id), 204),
       };
     });
@@ -80,14 +91,16 @@ export class RevokeKeyRoute {
   @Delete()
   @Allow('admin')
   @HttpCode(204)
+  @ApiHeader({ name: 'If-Match', required: false })
   @ApiNoContentResponse({ description: 'Revoked.' })
   async revoke(
     @Meta() meta: CommandMeta,
     @PathId('key') id: string,
+    @StrictQuery(reasonQuery) { reason }: QueryOf<typeof reasonQuery>,
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<void> {
-    const command = new RevokeKey(meta, id, ifMatch);
+    const command = new RevokeKey(meta, id, ifMatch, reason);
     await this.bus.execute(command);
     if (command.done !== null) void reply.header('idempotency-replayed', 'true');
   }

@@ -14,11 +14,13 @@ import {
   Cursors,
   etagOf,
   EVENT_STORE,
+  isPathName,
   IsText,
   Meta,
   noAccount,
   pagingFields,
   PathId,
+  pathPointer,
   Problem,
   requireMatch,
   SEALING,
@@ -26,6 +28,7 @@ import {
   StrictQuery,
 } from '#platform';
 import type { Sealed } from '#record';
+import { asData } from '#record';
 import type { Sealing } from '#sealing';
 import { SecretValues } from '../plugins/secrets.js';
 import { AccountDirectory } from './account-directory.js';
@@ -34,6 +37,7 @@ import { completing } from './completion.js';
 import { secretStream } from './directory-state.js';
 import type { Page } from './paging.js';
 import { pageById } from './paging.js';
+import { ReasonBody, sealReason } from './reason.js';
 
 /** A secret as people see it: never its value. */
 export interface SecretView {
@@ -43,7 +47,7 @@ export interface SecretView {
   readonly setAt: string;
 }
 
-class SecretValue {
+class SecretValue extends ReasonBody {
   @ApiProperty({ maxLength: 65_536, writeOnly: true })
   @IsText(1, 65_536)
   value!: string;
@@ -62,6 +66,7 @@ export class SetSecret extends AccountCommand<SecretView> {
     readonly name: string,
     readonly value: string,
     readonly ifMatch: string | undefined,
+    readonly reason: string | null | undefined,
   ) {
     super(meta);
   }
@@ -84,6 +89,7 @@ export class SetSecretHandler extends AccountCommandHandler<SetSecret, SecretVie
     const digest = await this.sealing.searchHash(account, `secret ${name}\n${value}`);
     const envelope = await this.sealing.envelope(account, { kind: 'account' });
     const sealed = envelope.seal(value);
+    const reason = await sealReason(this.sealing, account, command.reason);
     const valueId = uuidv7();
     let previous: string | null = null;
     await this.sql.query('insert into secret_value (id, account, name, sealed) values ($1, $2, $3, $4)', [
@@ -103,10 +109,12 @@ export class SetSecretHandler extends AccountCommandHandler<SetSecret, SecretVie
             {
               stream: secretStream(name),
               expectedVersion: current?.version ?? 0,
-              events: [{ type: 'secret.set', actor: actorOf(caller), data: { name, digest, valueId } }],
+              events: [
+                { type: 'secret.set', actor: actorOf(caller), data: asData({ name, digest, valueId, ...reason.data }) },
+              ],
             },
           ],
-          blobs: envelope.blobs(),
+          blobs: [...envelope.blobs(), ...reason.blobs],
           commands: completing(command, secretStream(name), 200),
         };
       });
@@ -191,6 +199,13 @@ export class StoredSecretValues extends SecretValues {
   }
 }
 
+/** Most clients never send `.` and `..` as they stand, so nobody could set such a secret anew. */
+const reachable = (name: string): string => {
+  if (isPathName(name)) return name;
+  const reason = 'must not be . or .., which clients take out of a path';
+  throw new Problem(400, 'bad_id', 'An id in the path does not fit.', [{ pointer: pathPointer('secret'), reason }]);
+};
+
 @ApiTags('accounts')
 @Controller('v1/accounts/:account/secrets')
 export class SecretRoutes {
@@ -226,7 +241,7 @@ export class SecretRoutes {
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<SecretView> {
-    const command = new SetSecret(meta, name, body.value, ifMatch);
+    const command = new SetSecret(meta, reachable(name), body.value, ifMatch, body.reason);
     const secret = await this.bus.execute(command);
     void reply.header('etag', etagOf(secret.version));
     if (command.done !== null) void reply.header('idempotency-replayed', 'true');
