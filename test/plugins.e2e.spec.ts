@@ -123,6 +123,17 @@ describe('installing a plugin', () => {
     30_000,
   );
 
+  it.each<[object, string]>([
+    [{ source: undefined }, '/source'],
+    [{ files: { 'a.js': '' }, entry: 'a.js' }, '/files'],
+    [{ source: undefined, files: { 'a.js': '' } }, '/entry'],
+    [{ source: undefined, files: { 'a.js': '' }, entry: 'b.js' }, '/entry'],
+  ])('is 422 for %j and says no more than where and why', async (over, pointer) => {
+    const refused = await install('sourceless', over);
+    expect(refused.status).toBe(422);
+    expect(refused.body.errors).toEqual([{ pointer, reason: expect.any(String) }]);
+  });
+
   it('warns of an unknown hook with the nearest name', async () => {
     const made = await install('typo', { source: `${appending('')} globalThis.middleware.sytemPrompt = () => '';` });
     expect(made.status).toBe(201);
@@ -472,6 +483,56 @@ describe('the chain in force', () => {
   });
 });
 
+describe('the chain as it was', () => {
+  const chain = async (asOf?: string): Promise<CallAnswer['body']> =>
+    (
+      await admin(
+        'GET',
+        `/chain?dialect=middleware&hook=systemPrompt${asOf === undefined ? '' : `&asOf=${encodeURIComponent(asOf)}`}`,
+      )
+    ).body;
+  const newest = async (): Promise<string> => (await admin('GET', '/changes?limit=1')).body.items[0].position;
+
+  afterAll(async () => {
+    await admin('PATCH', '/settings', { body: { timeouts: null } });
+    await admin('DELETE', '/halt');
+  });
+
+  it("has the account's time limits of then, behind the plugin's own and before the dialect's", async () => {
+    await clear();
+    await install('a');
+    await install('own', { timeouts: { timeoutMs: 77 } });
+    const before = await newest();
+    await admin('PATCH', '/settings', { body: { timeouts: { middleware: 1234 } } });
+    const then = await newest();
+    const time = new Date().toISOString();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await admin('PATCH', '/settings', { body: { timeouts: { middleware: 99 } } });
+    const limits = async (asOf?: string): Promise<readonly number[]> =>
+      (await chain(asOf)).plugins.map(({ timeoutMs }: { timeoutMs: number }) => timeoutMs);
+    expect(await limits(before)).toEqual([5000, 77]);
+    expect(await limits(then)).toEqual([1234, 77]);
+    expect(await limits(time)).toEqual([1234, 77]);
+    expect(await limits()).toEqual([99, 77]);
+    expect((await chain(then)).position).toBe(then);
+  });
+
+  it('says that the account is halted, how, since when and until when', async () => {
+    const before = await newest();
+    expect((await chain()).halt).toBeNull();
+    const until = new Date(Date.now() + 3_600_000).toISOString();
+    const halted = await admin('POST', '/halt', { body: { reason: 'stop', failureMode: 'closed', until } });
+    const during = await newest();
+    const halt = { failureMode: 'closed', since: halted.body.since, until };
+    expect((await chain()).halt).toEqual(halt);
+    await admin('DELETE', '/halt');
+    expect((await chain()).halt).toBeNull();
+    expect((await chain(during)).halt).toEqual(halt);
+    expect((await chain(halted.body.since)).halt).toEqual(halt);
+    expect((await chain(before)).halt).toBeNull();
+  });
+});
+
 describe('a whole set', () => {
   beforeEach(async () => {
     await clear();
@@ -572,6 +633,52 @@ describe('a trial', () => {
     expect((await admin('POST', '/plugins/tried/trial', { body: trial })).status).toBe(422);
   });
 
+  it('shows no content to a key without it, the first time and when it is repeated', async () => {
+    await install('speaker', {
+      source: `globalThis.middleware.systemPrompt = (c, t) => {
+        host.log('info', 'private line');
+        return c.systemPrompt === 'stop' ? t.cancel('private reason') : c.systemPrompt === 'bad' ? 7 : 'private value';
+      };`,
+    });
+    const trial = (systemPrompt: string, key: string): Promise<CallAnswer> =>
+      server.call('POST', `${base}/plugins/speaker/trial`, {
+        key,
+        body: { hook: 'systemPrompt', context: { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt } },
+        headers: { 'idempotency-key': `trial-${systemPrompt}-${key.slice(-6)}` },
+      });
+    const size = expect.any(Number);
+    for (let n = 0; n < 2; n += 1) {
+      const rewritten = await trial('go', keys.admin);
+      expect(rewritten.body).toMatchObject({
+        outcome: 'rewrote',
+        value: { hidden: true, size: Buffer.byteLength('"private value"') },
+        logs: [{ hidden: true, size }],
+      });
+      expect(rewritten.text).not.toContain('private');
+      expect(rewritten.headers.get('idempotency-replayed')).toBe(n === 0 ? null : 'true');
+    }
+    expect((await trial('go', keys.full)).body).toMatchObject({ value: 'private value' });
+    const malformed = await trial('bad', keys.admin);
+    expect(malformed.body).toMatchObject({ outcome: 'skipped', warnings: [{ detail: { hidden: true, size } }] });
+  });
+
+  it('gives the plugin the names of its secrets, and not what they are', async () => {
+    await admin('PUT', '/secrets/tok', { body: { value: 'the very secret' } });
+    await install('keeper', {
+      source: `globalThis.middleware.systemPrompt = (c) => {
+        host.log('info', host.config.t);
+        return host.config.t;
+      };`,
+      config: { t: { $secret: 'tok' } },
+    });
+    const context = { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: 'try' };
+    const tried = await admin('POST', '/plugins/keeper/trial', { body: { hook: 'systemPrompt', context } });
+    expect(tried.body).toMatchObject({ value: '[secret tok]', logs: [['info', '[secret tok]']] });
+    expect(tried.text).not.toContain('very secret');
+    expect(await fire()).toContain('the very secret');
+    await admin('DELETE', '/plugins/keeper');
+  });
+
   it('does not stand in the way of If-Match', async () => {
     const etag = (await admin('GET', '/plugins/tried')).headers.get('etag') ?? '';
     const context = { sessionId: 's', agentId: 'a', sessionKind: 'direct', systemPrompt: 'try' };
@@ -598,15 +705,23 @@ describe('health and log lines', () => {
     expect(health.p95Ms).toBeGreaterThanOrEqual(health.p50Ms);
     const logs = await admin('GET', '/plugins/chatty/logs?order=oldest');
     expect(logs.body.items).toMatchObject([
-      { level: 'warn', message: 'line one', hook: 'systemPrompt' },
-      { level: 'warn', message: 'line bad' },
+      { level: 'warn', message: 'line one', hook: 'systemPrompt', pluginVersion: '1.0.0', revision: 1 },
+      { level: 'warn', message: 'line bad', pluginVersion: '1.0.0', revision: 1 },
     ]);
     const page = await admin('GET', '/plugins/chatty/logs?limit=1');
     expect(page.body.items).toMatchObject([{ message: 'line bad' }]);
     const next = await admin('GET', `/plugins/chatty/logs?limit=1&cursor=${String(page.body.nextCursor)}`);
     expect(next.body.items).toMatchObject([{ message: 'line one' }]);
     const hidden = await server.call('GET', `${base}/plugins/chatty/logs`, { key: keys.admin });
+    expect(hidden.body.items[0]).toMatchObject({ level: 'warn', message: { hidden: true } });
     expect(hidden.text).not.toContain('line one');
+    const version = `globalThis.middleware.systemPrompt = (c) => { host.log('private word', 'two'); return c.systemPrompt; };`;
+    await admin('POST', '/plugins/chatty/versions', { body: { version: '2', source: version } });
+    await fire('two');
+    const [line] = (await admin('GET', '/plugins/chatty/logs?limit=1')).body.items;
+    expect(line).toMatchObject({ level: 'private word', message: 'two', pluginVersion: '2', revision: 2 });
+    const blind = await server.call('GET', `${base}/plugins/chatty/logs?limit=1`, { key: keys.admin });
+    expect(blind.body.items[0]).toMatchObject({ level: { hidden: true }, message: { hidden: true } });
     await admin('PATCH', '/plugins/chatty', { body: { enabled: false } });
     expect((await admin('GET', '/plugins/chatty')).body.health).toMatchObject({ running: false, why: 'disabled' });
   });
@@ -620,11 +735,15 @@ describe('an install policy', () => {
     await install('kept');
     await admin('POST', '/plugins/kept/versions', { body: { version: '2', source: appending('+2') } });
     expect((await admin('PATCH', '/settings', { body: { installPolicy: { deny: ['k*'] } } })).status).toBe(200);
-    expect((await install('ko')).body.code).toBe('refused_by_policy');
+    const refused = await install('ko');
+    expect(refused.body).toMatchObject({ code: 'refused_by_policy', errors: [{ pointer: '/id' }] });
     const version = await admin('POST', '/plugins/kept/versions', { body: { version: '3', source: appending('+3') } });
-    expect(version.status).toBe(422);
+    expect([version.status, version.body.errors]).toMatchObject([422, [{ pointer: '/source' }]]);
     const { revision } = (await admin('GET', '/plugins/kept')).body;
-    expect((await admin('POST', '/plugins/kept/rollback', { body: { revision: revision - 1 } })).status).toBe(422);
+    const back = await admin('POST', '/plugins/kept/rollback', { body: { revision: revision - 1 } });
+    expect([back.status, back.body.errors]).toMatchObject([422, [{ pointer: '/revision' }]]);
+    const whole = await admin('PUT', '/plugins', { body: { plugins: [body('fine'), body('ko')] } });
+    expect([whole.status, whole.body.errors]).toMatchObject([422, [{ pointer: '/plugins/1/id' }]]);
     expect((await install('allowed')).status).toBe(201);
     const digest = createHash('sha256')
       .update(JSON.stringify({ source: appending('+pinned') }))
@@ -632,12 +751,28 @@ describe('an install policy', () => {
     await admin('PATCH', '/settings', {
       body: { installPolicy: { allow: [`sha256:${digest}`], requireDigest: true } },
     });
-    expect((await install('other')).status).toBe(422);
+    const other = await install('other');
+    expect([other.status, other.body.errors]).toMatchObject([422, [{ pointer: '/source' }]]);
     expect((await install('pinned', { source: appending('+pinned') })).status).toBe(201);
   });
 });
 
 describe('changes', () => {
+  it('are those that weaken enforcement, those that do not, or all', async () => {
+    const all = async (query: string): Promise<readonly { position: string; weakensEnforcement: boolean }[]> =>
+      (await admin('GET', `/changes?limit=500${query}`)).body.items;
+    await clear();
+    await install('guard');
+    await admin('PATCH', '/plugins/guard', { body: { mode: 'observe' } });
+    const [everything, weak, other] = [await all(''), await all('&weakening=true'), await all('&weakening=false')];
+    expect(everything.length).toBeLessThan(500);
+    expect(weak).toEqual(everything.filter(({ weakensEnforcement }) => weakensEnforcement));
+    expect(other).toEqual(everything.filter(({ weakensEnforcement }) => !weakensEnforcement));
+    expect(weak.length).toBeGreaterThan(0);
+    expect(other.length).toBeGreaterThan(0);
+    expect((await admin('GET', '/changes?weakening=maybe')).status).toBe(400);
+  });
+
   it('are paged by a cursor that belongs to its filter, both ways round', async () => {
     const all = (await admin('GET', '/changes?limit=500')).body.items.map(
       ({ position }: { position: string }) => position,

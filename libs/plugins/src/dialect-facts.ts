@@ -24,7 +24,7 @@ export const timeoutOf = (
   ownTimeout(timeouts, hook) ?? ofAccount ?? facts.entries.get(hook)?.defaultTimeoutMs ?? facts.timeoutBounds.max;
 
 /** The limit that a plugin itself names for a hook, ms: for that hook, else for all; null where it names none. */
-export const ownTimeout = ({ hooks, timeoutMs }: Limits, hook: string): number | null => {
+const ownTimeout = ({ hooks, timeoutMs }: Limits, hook: string): number | null => {
   const own = hooks !== undefined && Object.hasOwn(hooks, hook) ? hooks[hook] : undefined;
   return own ?? timeoutMs ?? null;
 };

@@ -20,7 +20,7 @@ export {
   permissionsOfVersion,
 } from './decider.js';
 export type { DialectFacts, PluginFault } from './dialect-facts.js';
-export { canCancel, escapePointer, ownTimeout, timeoutOf } from './dialect-facts.js';
+export { canCancel, escapePointer, timeoutOf } from './dialect-facts.js';
 export { orderWeakens, weakens } from './weakening.js';
 export type { PluginSource } from './digests.js';
 export { configDigest, maxSourceBytes, sourceBytes, sourceDigest, sourceJson } from './digests.js';

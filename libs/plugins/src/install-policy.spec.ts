@@ -45,6 +45,19 @@ describe('an install policy', () => {
     expect(verdict(policy)).toBe('refused');
   });
 
+  it.each<[Json, string]>([
+    ['unreadable', 'plugin'],
+    [{ deny: ['team/*'] }, 'plugin'],
+    [{ deny: [`team/*@sha256:${digest}`] }, 'source'],
+    [{ allow: ['other'] }, 'plugin'],
+    [{ allow: [`other@sha256:${digest}`] }, 'plugin'],
+    [{ allow: [`team/guard@sha256:${'cd'.repeat(32)}`] }, 'source'],
+    [{ allow: ['*'], requireDigest: true }, 'source'],
+  ])('%j refuses because of the %s', (policy, about) => {
+    const refused = judgeInstall(policy, { pluginId: 'team/guard', sourceDigest: digest });
+    expect(refused).toMatchObject({ kind: 'refused', about });
+  });
+
   it('stays cheap for a rule made of stars', () => {
     expect(verdict({ deny: [`${'a*'.repeat(90)}!`] }, 'a'.repeat(200))).toBe('allowed');
   });

@@ -6,7 +6,10 @@ export interface Candidate {
   readonly sourceDigest: string;
 }
 
-export type PolicyVerdict = { readonly kind: 'allowed' } | { readonly kind: 'refused'; readonly reason: string };
+export type PolicyVerdict =
+  | { readonly kind: 'allowed' }
+  /** `about`: what of the candidate the refusing rule looks at. */
+  | { readonly kind: 'refused'; readonly about: 'plugin' | 'source'; readonly reason: string };
 
 /**
  * Judges a candidate by the account's `installPolicy`: `{ allow?, deny?, requireDigest? }`. A rule is a plugin id, in
@@ -19,12 +22,18 @@ export type PolicyVerdict = { readonly kind: 'allowed' } | { readonly kind: 'ref
 export const judgeInstall = (policy: Json | undefined, candidate: Candidate): PolicyVerdict => {
   if (policy === undefined || policy === null) return { kind: 'allowed' };
   const rules = readPolicy(policy);
-  if (rules === null) return no("the account's installPolicy cannot be read, so nothing may be installed");
-  if (rules.deny.some((rule) => matches(rule, candidate))) return no("the account's installPolicy denies this plugin");
+  if (rules === null) return no('plugin', "the account's installPolicy cannot be read, so nothing may be installed");
+  const denying = rules.deny.find((rule) => matches(rule, candidate));
+  if (denying !== undefined) {
+    return no(denying.digest === null ? 'plugin' : 'source', "the account's installPolicy denies this plugin");
+  }
   const allowing = rules.allow?.filter((rule) => matches(rule, candidate));
-  if (allowing?.length === 0) return no("the account's installPolicy does not allow this plugin");
+  if (allowing?.length === 0) {
+    const named = rules.allow?.some((rule) => namesPlugin(rule, candidate)) === true;
+    return no(named ? 'source' : 'plugin', "the account's installPolicy does not allow this plugin");
+  }
   if (rules.requireDigest && allowing?.some((rule) => rule.digest !== null) !== true) {
-    return no("the account's installPolicy requires an allow rule with the digest of this source");
+    return no('source', "the account's installPolicy requires an allow rule with the digest of this source");
   }
   return { kind: 'allowed' };
 };
@@ -41,7 +50,7 @@ interface Rules {
   readonly requireDigest: boolean;
 }
 
-const no = (reason: string): PolicyVerdict => ({ kind: 'refused', reason });
+const no = (about: 'plugin' | 'source', reason: string): PolicyVerdict => ({ kind: 'refused', about, reason });
 
 /** Whether a value can be read as an `installPolicy`; settings may refuse what cannot. */
 export const isInstallPolicy = (policy: Json): boolean => readPolicy(policy) !== null;
@@ -78,8 +87,9 @@ const readRule = (text: string): Rule | null => {
 };
 
 const matches = (rule: Rule, candidate: Candidate): boolean =>
-  (rule.id === null || matchesGlob(rule.id, candidate.pluginId)) &&
-  (rule.digest === null || rule.digest === candidate.sourceDigest);
+  namesPlugin(rule, candidate) && (rule.digest === null || rule.digest === candidate.sourceDigest);
+
+const namesPlugin = ({ id }: Rule, { pluginId }: Candidate): boolean => id === null || matchesGlob(id, pluginId);
 
 /** Goes back to the last `*` only, so the cost is rule × id whatever the rule. */
 const matchesGlob = (glob: string, text: string): boolean => {

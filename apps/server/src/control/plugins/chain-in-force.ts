@@ -14,9 +14,11 @@ import {
   type Caller,
   type QueryOf,
 } from '#platform';
-import { chainFor, foldSet, ownTimeout, pluginChangeTypes, timeoutOf } from '#plugins';
+import { chainFor, foldSet, pluginChangeTypes, timeoutOf } from '#plugins';
 import type { StoredEvent } from '#event-store';
-import { AccountRules } from '../accounts/account-rules.js';
+import type { EventType } from '#record';
+import { isInForce } from '../accounts/account-rules.js';
+import { evolveAccount, newAccount, type AccountFacts } from '../accounts/directory-state.js';
 import { RecordReads } from '../audit/record-reads.js';
 import { PluginLog } from './plugin-log.js';
 import { chainSchema, Problems } from './plugin-schemas.js';
@@ -33,15 +35,26 @@ interface ChainView {
   readonly hook: string;
   /** What `asOf` meant: a position or a time; null = now. */
   readonly asOf: string | null;
-  /** Last change that counts, a position; null when there was none. */
+  /** Last change that counts, of plugins, settings or halts: a position; null when there was none. */
   readonly position: string | null;
+  /** The halt that stops the whole chain; null: it runs. */
+  readonly halt: HaltInForce | null;
   readonly plugins: readonly (PluginView & {
     readonly place: number;
-    /** The handler's time limit; of the past only where the plugin itself named one. */
-    readonly timeoutMs: number | null;
+    /** The handler's time limit: the plugin's own, else the account's, else the dialect's. */
+    readonly timeoutMs: number;
   })[];
   readonly withoutHook: number;
 }
+
+interface HaltInForce {
+  readonly failureMode: 'open' | 'closed';
+  readonly since: string;
+  readonly until: string | null;
+}
+
+/** What an account's own events say of how its chains run. */
+const ruleTypes: readonly EventType[] = ['settings.changed', 'account.halted', 'account.resumed'];
 
 type AsOf =
   | { readonly kind: 'now' }
@@ -55,7 +68,6 @@ export class ChainInForceRoute {
   constructor(
     @Inject(PluginLog) private readonly log: PluginLog,
     @Inject(PluginViews) private readonly views: PluginViews,
-    @Inject(AccountRules) private readonly rules: AccountRules,
   ) {}
 
   @Get()
@@ -71,14 +83,13 @@ export class ChainInForceRoute {
     const { dialect, hook } = knownHook(query.dialect, query.hook);
     const asOf = readAsOf(query.asOf);
     const events = await this.eventsUntil(account, asOf);
+    const rules = events.reduce((facts, { event }) => evolveAccount(facts, event), newAccount(account, '', ''));
+    const ofAccount = rules.settings.timeouts[dialect.name] ?? null;
     const { places, withoutHook } = chainFor(foldSet(events.map(({ event }) => event)), dialect.name, hook);
     const plugins = await Promise.all(
       places.map(async ({ plugin }, place) => ({
         place,
-        timeoutMs:
-          asOf.kind === 'now'
-            ? timeoutOf(plugin.timeouts, hook, dialect, this.rules.timeoutMs(account, dialect.name))
-            : ownTimeout(plugin.timeouts, hook),
+        timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount),
         ...(await this.views.plugin(account, caller, plugin)),
       })),
     );
@@ -88,6 +99,7 @@ export class ChainInForceRoute {
       hook,
       asOf: asOfText(asOf),
       position: last === undefined ? null : String(last),
+      halt: haltAt(rules, await this.instantOf(account, asOf)),
       plugins,
       withoutHook,
     };
@@ -95,10 +107,23 @@ export class ChainInForceRoute {
 
   private async eventsUntil(account: string, asOf: AsOf): Promise<readonly StoredEvent[]> {
     const until = asOf.kind === 'position' ? asOf.position : undefined;
-    const events = await this.log.changes(account, pluginChangeTypes, until);
+    const events = await this.log.changes(account, [...pluginChangeTypes, ...ruleTypes], until);
     return asOf.kind === 'time' ? events.filter(({ event }) => event.recordedAt <= asOf.time) : events;
   }
+
+  /** The instant that is asked about: a position's is the one at which its event was recorded. */
+  private async instantOf(account: string, asOf: AsOf): Promise<Date> {
+    if (asOf.kind === 'time') return new Date(asOf.time);
+    const [at] = asOf.kind === 'now' ? [] : await this.log.between(account, asOf.position, asOf.position);
+    return at === undefined ? new Date() : new Date(at.event.recordedAt);
+  }
 }
+
+const haltAt = ({ halt }: AccountFacts, instant: Date): HaltInForce | null => {
+  if (halt === null || !isInForce(halt, instant)) return null;
+  const { failureMode, since, until } = halt;
+  return { failureMode, since, until };
+};
 
 const knownHook = (dialectName: string | null, hook: string | null) => {
   const missing = [...(dialectName === null ? ['dialect'] : []), ...(hook === null ? ['hook'] : [])].map((name) => ({

@@ -22,7 +22,7 @@ import { ChangePluginBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
-import { SourceLoader } from './source-loader.js';
+import { messagesTo, SourceLoader } from './source-loader.js';
 
 /** Changes a plugin's settings; what the body does not name stays. */
 export class ChangePlugin extends AccountCommand<PluginAnswer> {
@@ -52,7 +52,7 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
     const terms = { status: 200, reason: body.reason, ifMatch };
     return this.commands.decide(command, id, terms, async ({ current }: PluginHistory, envelope) => {
       if (current === null) throw noPlugin(id);
-      return { kind: 'change', patch: await this.patch(command.meta.account, current, body, envelope) };
+      return { kind: 'change', patch: await this.patch(command.meta, current, body, envelope) };
     });
   }
 
@@ -61,7 +61,7 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
   }
 
   private async patch(
-    account: string,
+    meta: CommandMeta,
     current: PluginSnapshot,
     body: ChangePluginBody,
     envelope: Envelope,
@@ -74,12 +74,12 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
         ? {}
         : { config: { sealed: envelope.seal(config), digest } }),
     };
-    return { ...settings, ...(await this.registered(account, current, body, settings)) };
+    return { ...settings, ...(await this.registered(meta, current, body, settings)) };
   }
 
   /** A source may look at its configuration and its members when it registers: it is loaded again with the new ones. */
   private async registered(
-    account: string,
+    { account, caller }: CommandMeta,
     current: PluginSnapshot,
     body: ChangePluginBody,
     settings: PluginPatch,
@@ -91,7 +91,10 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
     const schema = current.configSchema === null ? null : await this.commands.open(account, current.configSchema);
     await checkConfig(schema, config);
     const compiled = await this.commands.compiledText(account, current);
-    return { findings: await this.loader.reload({ account, plugin: current, compiled, config, permissions }) };
+    const messages = messagesTo(caller);
+    return {
+      findings: await this.loader.reload({ account, plugin: current, compiled, config, permissions, messages }),
+    };
   }
 }
 

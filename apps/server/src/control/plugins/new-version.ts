@@ -15,11 +15,11 @@ import {
 import { replayable } from '../../gateway/replayable.js';
 import { tagReply, type PluginAnswer } from './plugin-answer.js';
 import { PluginCommands, sealCode } from './plugin-commands.js';
-import { NewVersionBody, sourceOf } from './plugin-fields.js';
+import { NewVersionBody, sourceOf, sourcePointer } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 import { faultyPlugin } from './refusals.js';
-import { SourceLoader } from './source-loader.js';
+import { messagesTo, SourceLoader } from './source-loader.js';
 
 /** Gives a plugin new code; its settings and its place stay. */
 export class AddVersion extends AccountCommand<PluginAnswer> {
@@ -49,8 +49,9 @@ export class AddVersionHandler extends AccountCommandHandler<AddVersion, PluginA
     const { account } = command.meta;
     const current = await this.commands.installed(account, id);
     const given = sourceOf(body);
-    if (given.kind === 'faulty') throw faultyPlugin([given]);
-    await this.commands.judge(account, id, given.source);
+    if (given.kind === 'faulty') throw faultyPlugin([given.fault]);
+    const pointer = sourcePointer(given.source);
+    await this.commands.judge(account, id, given.source, { plugin: pointer, source: pointer });
     const loaded = await this.loader.load({
       account,
       id,
@@ -60,6 +61,7 @@ export class AddVersionHandler extends AccountCommandHandler<AddVersion, PluginA
       source: given.source,
       config: await this.commands.open(account, current.config),
       permissions: body.permissions ?? null,
+      messages: messagesTo(command.meta.caller),
     });
     return this.commands.decide(command, id, { status: 201, reason: body.reason, ifMatch }, (_, envelope) => ({
       kind: 'version',

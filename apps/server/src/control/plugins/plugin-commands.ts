@@ -18,7 +18,7 @@ import { AccountDirectory } from '../accounts/account-directory.js';
 import { AccountRules } from '../accounts/account-rules.js';
 import { configFaults } from './config-check.js';
 import { pluginEtag, type PluginAnswer } from './plugin-answer.js';
-import { sourceOf, type InstallPluginBody } from './plugin-fields.js';
+import { sourceOf, sourcePointer, type InstallPluginBody } from './plugin-fields.js';
 import { PluginLog, type Change } from './plugin-log.js';
 import { factsOf } from './plugin-rules.js';
 import { faultyPlugin, noPlugin, problemOfRefusal } from './refusals.js';
@@ -68,8 +68,8 @@ export class PluginCommands {
   /** Loads and checks what a body brings; nothing is stored. Throws 422 with pointers into the body. */
   async prepare(account: string, body: InstallPluginBody): Promise<PreparedPlugin> {
     const given = sourceOf(body);
-    if (given.kind === 'faulty') throw faultyPlugin([given]);
-    await this.judge(account, body.id, given.source);
+    if (given.kind === 'faulty') throw faultyPlugin([given.fault]);
+    await this.judge(account, body.id, given.source, { plugin: '/id', source: sourcePointer(given.source) });
     await checkConfig(body.configSchema ?? null, body.config ?? {});
     const loaded = await this.loader.load({
       account,
@@ -80,17 +80,28 @@ export class PluginCommands {
       source: given.source,
       config: body.config ?? {},
       permissions: body.permissions ?? null,
+      messages: 'shown',
     });
     return { body, loaded };
   }
 
-  /** Refuses what the account's policy does not let in: judged before every install, version and rollback. A text is a digest. */
-  async judge(account: string, pluginId: string, source: PluginSource | string): Promise<void> {
+  /**
+   * Refuses what the account's policy does not let in: judged before every install, version and rollback. A text is a
+   * digest. `at`: where in the request the plugin and its source are named.
+   */
+  async judge(
+    account: string,
+    pluginId: string,
+    source: PluginSource | string,
+    at: { readonly plugin: string; readonly source: string },
+  ): Promise<void> {
     const digest = typeof source === 'string' ? source : sourceDigest(source);
     // A policy that another replica was told a moment ago counts already.
     await this.directory.catchUp();
     const verdict = judgeInstall(this.rules.settings(account).installPolicy, { pluginId, sourceDigest: digest });
-    if (verdict.kind === 'refused') throw new Problem(422, 'refused_by_policy', `Not done: ${verdict.reason}.`);
+    if (verdict.kind === 'allowed') return;
+    const { about, reason } = verdict;
+    throw new Problem(422, 'refused_by_policy', `Not done: ${reason}.`, [{ pointer: at[about], reason }]);
   }
 
   /** The state that an install begins with. */

@@ -2,7 +2,7 @@ import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsInt, Min, ValidateBy, type ValidationOptions } from 'class-validator';
 import { knownPermissions } from '#dialects';
 import { Absent, AbsentOrNull, isId, IsJsonObject, IsText, IsWireId } from '#platform';
-import { maxSourceBytes, type PluginSource } from '#plugins';
+import { maxSourceBytes, type PluginFault, type PluginSource } from '#plugins';
 import type { JsonObject, PluginSnapshot } from '#record';
 
 const check = (name: string, valid: (value: unknown) => boolean, wanted: string, options?: ValidationOptions) =>
@@ -235,7 +235,7 @@ export const sourceOf = (
   body: SourceFields,
 ):
   | { readonly kind: 'source'; readonly source: PluginSource }
-  | { readonly kind: 'faulty'; readonly pointer: string; readonly reason: string } => {
+  | { readonly kind: 'faulty'; readonly fault: PluginFault } => {
   const { source, files, entry } = body;
   if (source !== undefined && files !== undefined) return faulty('/files', 'give either `source` or `files`, not both');
   if (source !== undefined) {
@@ -247,4 +247,7 @@ export const sourceOf = (
   return { kind: 'source', source: { files, entry } };
 };
 
-const faulty = (pointer: string, reason: string) => ({ kind: 'faulty', pointer, reason }) as const;
+const faulty = (pointer: string, reason: string) => ({ kind: 'faulty', fault: { pointer, reason } }) as const;
+
+/** Where a body names its source. */
+export const sourcePointer = (source: PluginSource): string => ('source' in source ? '/source' : '/files');

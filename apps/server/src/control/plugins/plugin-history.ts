@@ -16,6 +16,7 @@ import {
   rangeFields,
   StrictQuery,
   type Caller,
+  type QueryField,
   type QueryOf,
 } from '#platform';
 import { pluginChangeTypes } from '#plugins';
@@ -47,7 +48,11 @@ const changesFields = {
   ...fields,
   pluginId: queryId('Changes of this plugin only.'),
   actor: queryId('Changes by this key, or on behalf of this person.'),
-  weakening: queryFlag('Only changes that weaken enforcement.'),
+  weakening: {
+    ...queryFlag('`true`: only changes that weaken enforcement; `false`: only those that do not.'),
+    schema: { type: 'boolean' },
+    absent: null,
+  } satisfies QueryField<boolean | null>,
 } as const;
 
 type ChangesQuery = QueryOf<typeof changesFields>;
@@ -88,7 +93,7 @@ export class PluginHistoryRoute {
   ): Promise<ChangesPage> {
     const [first] = await this.store.readStream(account, pluginStream(id));
     if (first === undefined) throw noPlugin(id);
-    const everything = { ...query, pluginId: null, actor: null, weakening: false };
+    const everything = { ...query, pluginId: null, actor: null, weakening: null };
     return this.page(account, caller, everything, pluginStream(id), ['history', id]);
   }
 
@@ -164,5 +169,5 @@ const fits = ({ event }: StoredEvent, { from, to, pluginId, actor, weakening }: 
   if (to !== null && event.recordedAt >= formatInstant(to)) return false;
   if (pluginId !== null && event.pluginId !== pluginId) return false;
   if (actor !== null && event.actor?.id !== actor && event.actor?.onBehalfOf !== actor) return false;
-  return !weakening || event.data.weakensEnforcement === true;
+  return weakening === null || (event.data.weakensEnforcement === true) === weakening;
 };

@@ -22,10 +22,19 @@ import {
   type QueryOf,
   type Shown,
 } from '#platform';
-import { pluginStream, type HostCall, type Sealed } from '#record';
+import {
+  invocationStream,
+  pluginStream,
+  type ChainEntry,
+  type HostCall,
+  type InvocationOpened,
+  type Json,
+  type Sealed,
+} from '#record';
 import type { Sealing } from '#sealing';
 import { RecordReads } from '../audit/record-reads.js';
-import { logsSchema, Problems } from './plugin-schemas.js';
+import { logLevels, logsSchema, Problems } from './plugin-schemas.js';
+import { hidden } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 
 /**
@@ -136,9 +145,10 @@ export class PluginLogsRoute {
     });
     const shown = positions.slice(0, limit);
     const lines = await eventsAt(this.store, account, shown);
+    const revisions = await this.revisions(account, id, lines);
     const more = positions.length > limit ? (shown.at(-1) ?? null) : null;
     return {
-      items: await Promise.all(lines.map((stored) => this.line(account, caller, stored))),
+      items: await Promise.all(lines.map((stored) => this.line(account, caller, stored, revisions))),
       nextCursor: more === null ? null : this.cursors.encode(filter, [String(more)]),
       completeUpTo: completeUpTo === null ? null : String(completeUpTo),
       from,
@@ -157,7 +167,37 @@ export class PluginLogsRoute {
     }
   }
 
-  private async line(account: string, caller: Caller, { event, position }: StoredEvent): Promise<LogLine> {
+  /** The revision that wrote the lines of an invocation: what its chain says, where the line itself does not. */
+  private async revisions(account: string, id: string, lines: readonly StoredEvent[]): Promise<Revisions> {
+    const asked = lines.filter(({ event }) => event.pluginRevision === undefined);
+    const invocations = [...new Set(asked.flatMap(({ event }) => event.invocationId ?? []))];
+    const found = new Map<string, ChainEntry>();
+    for (let start = 0; start < invocations.length; start += streamsAtOnce) {
+      const some = invocations.slice(start, start + streamsAtOnce);
+      await Promise.all(
+        some.map(async (invocation) => {
+          const entry = await this.chainEntry(account, invocation, id);
+          if (entry !== undefined) found.set(invocation, entry);
+        }),
+      );
+    }
+    return found;
+  }
+
+  private async chainEntry(account: string, invocation: string, id: string): Promise<ChainEntry | undefined> {
+    const stream = invocationStream(invocation);
+    const [opened] = await this.store.readAccount(account, { stream, types: ['invocation.opened'], limit: 1 });
+    const { chain = [] } = (opened?.event.data ?? {}) as Partial<InvocationOpened>;
+    return chain.find(({ pluginId }) => pluginId === id);
+  }
+
+  private async line(
+    account: string,
+    caller: Caller,
+    { event, position }: StoredEvent,
+    revisions: Revisions,
+  ): Promise<LogLine> {
+    const entry = revisions.get(event.invocationId ?? '');
     const { args } = event.data as unknown as HostCall;
     const { level, message } = await this.said(account, caller, args ?? null);
     return {
@@ -166,20 +206,31 @@ export class PluginLogsRoute {
       invocationId: event.invocationId ?? null,
       hook: event.hook ?? null,
       sessionId: event.sessionId ?? null,
-      pluginVersion: event.pluginVersion ?? null,
-      revision: event.pluginRevision ?? null,
+      pluginVersion: event.pluginVersion ?? entry?.version ?? null,
+      revision: event.pluginRevision ?? entry?.revision ?? null,
       level,
       message,
     };
   }
 
   private async said(account: string, caller: Caller, args: Sealed | null): Promise<{ level: Shown; message: Shown }> {
-    const shown = await show(this.sealing, caller, account, args);
-    if (!Array.isArray(shown)) return { level: null, message: shown };
-    const [level, ...rest] = shown as readonly Shown[];
-    return { level: level ?? null, message: rest.length <= 1 ? (rest[0] ?? null) : rest };
+    const opened = await show(this.sealing, { content: 'full' }, account, args);
+    if (!Array.isArray(opened)) return { level: null, message: await show(this.sealing, caller, account, args) };
+    const [level = null, ...rest] = opened as readonly Json[];
+    const message = rest.length <= 1 ? (rest[0] ?? null) : rest;
+    if (caller.content === 'full') return { level, message };
+    return { level: isLevel(level) ? level : hidden(level), message: hidden(message) };
   }
 }
+
+/** Only a word of the usual ones is no content: a plugin may put any text in its place. */
+const isLevel = (level: Json): boolean => typeof level === 'string' && logLevels.includes(level);
+
+/** By invocation. */
+type Revisions = ReadonlyMap<string, ChainEntry>;
+
+/** Streams that one request reads at the same time: the pool is everybody's. */
+const streamsAtOnce = 4;
 
 /** The events at these positions, in their order. Positions close together are read at once. */
 const eventsAt = async (

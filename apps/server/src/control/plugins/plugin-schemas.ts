@@ -1,6 +1,9 @@
 import { applyDecorators } from '@nestjs/common';
 import { ApiResponse, type ApiResponseSchemaHost } from '@nestjs/swagger';
 
+/** Levels of `host.log` that say nothing but how grave a line is. */
+export const logLevels: readonly string[] = ['trace', 'debug', 'info', 'log', 'warn', 'warning', 'error', 'fatal'];
+
 /** What the published document says of the answers about plugins. */
 
 const text = { type: 'string' } as const;
@@ -127,7 +130,10 @@ export const logsSchema = pageOf(
     sessionId: maybeText,
     pluginVersion: maybeText,
     revision: maybeNumber,
-    level: content,
+    level: {
+      ...content,
+      description: `One of ${logLevels.join(', ')}; another word is content as the message is.`,
+    },
     message: content,
   }),
 );
@@ -136,10 +142,19 @@ export const chainSchema = objectOf({
   dialect: text,
   hook: text,
   asOf: maybeText,
-  position: { ...position, nullable: true, description: 'The last change that counts.' },
+  position: { ...position, nullable: true, description: 'The last change that counts: of plugins, settings, halts.' },
+  halt: {
+    ...objectOf({ failureMode: { type: 'string', enum: ['open', 'closed'] }, since: text, until: maybeText }),
+    nullable: true,
+    description: 'The halt that stops the whole chain; null: it runs.',
+  },
   plugins: {
     type: 'array',
-    items: objectOf({ place: { type: 'integer' }, timeoutMs: maybeNumber, ...pluginFields }),
+    items: objectOf({
+      place: { type: 'integer' },
+      timeoutMs: { type: 'integer', description: "Ms: the plugin's own, else the account's, else the dialect's." },
+      ...pluginFields,
+    }),
   },
   withoutHook: { type: 'integer', description: 'Enabled plugins that have no handler for this hook.' },
 });
@@ -155,10 +170,12 @@ export const trialSchema = objectOf({
     enum: ['passed', 'rewrote', 'cancelled', 'observed', 'claimed', 'held', 'skipped', 'not_run'],
   },
   cause: maybeText,
-  reason: maybeText,
-  value: { description: 'The mutable part after the handler; null where the hook has none, and on cancel.' },
-  warnings: { type: 'array', items: objectOf({ code: text, detail: maybeText }) },
-  logs: { type: 'array', items: {}, description: 'Arguments of its `host.log` calls.' },
+  reason: content,
+  value: {
+    description: `The mutable part after the handler; null where the hook has none, and on cancel. ${content.description}`,
+  },
+  warnings: { type: 'array', items: objectOf({ code: text, detail: content }) },
+  logs: { type: 'array', items: content, description: 'Arguments of its `host.log` calls.' },
   refusedCalls: { ...texts, description: 'Host members that it called; every call was refused.' },
   durationMs: { type: 'number' },
 });
@@ -218,7 +235,7 @@ const problemSchema = objectOf({
     type: 'array',
     items: objectOf(
       {
-        pointer: { ...text, description: 'JSON Pointer, or the name of a parameter.' },
+        pointer: { ...text, description: 'JSON Pointer into the body, or below `/query`, `/path` or `/header`.' },
         reason: text,
         line: maybeNumber,
         column: maybeNumber,

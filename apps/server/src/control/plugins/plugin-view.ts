@@ -48,6 +48,10 @@ export interface ChangeView {
   readonly toRevision?: number;
 }
 
+/** Content that was opened, as a key without content sees it; null says that there is none. */
+export const hidden = (value: Json): Shown =>
+  value === null ? null : { hidden: true, size: Buffer.byteLength(JSON.stringify(value)) };
+
 /** Shows plugins and their changes, content as the caller's key may see it. */
 @Injectable()
 export class PluginViews {

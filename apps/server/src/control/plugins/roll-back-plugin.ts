@@ -43,7 +43,8 @@ export class RollBackPluginHandler extends AccountCommandHandler<RollBackPlugin,
     const { id, body, ifMatch } = command;
     return this.commands.decide(command, id, { status: 200, reason: body.reason, ifMatch }, async ({ revisions }) => {
       const to = revisions.get(body.revision);
-      if (to !== undefined) await this.commands.judge(command.meta.account, id, to.code.sourceDigest);
+      const at = { plugin: '/revision', source: '/revision' };
+      if (to !== undefined) await this.commands.judge(command.meta.account, id, to.code.sourceDigest, at);
       return { kind: 'rollback', revision: body.revision };
     });
   }

@@ -7,6 +7,14 @@ export abstract class SecretValues {
   abstract read(account: string, name: string): Promise<{ readonly value: string; readonly digest: string } | null>;
 }
 
+/** The account's secrets as a trial has them: each is set or not as it is, and its name stands in its place. */
+export const namesOnly = (secrets: SecretValues): SecretValues => ({
+  read: async (account, name) => {
+    const found = await secrets.read(account, name);
+    return found === null ? null : { value: `[secret ${name}]`, digest: 'name-only' };
+  },
+});
+
 /** A configuration with its secrets in place, and what the digest of a realm needs to know of them. */
 export type ResolvedConfig =
   | { readonly kind: 'resolved'; readonly config: Json; readonly secretDigests: readonly string[] }

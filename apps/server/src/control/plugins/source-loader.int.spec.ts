@@ -24,6 +24,7 @@ const load = (source: string, more: Partial<LoadOrder> = {}): Promise<LoadedSour
     source: { source },
     config: {},
     permissions: null,
+    messages: 'shown',
     ...more,
   });
 
@@ -137,6 +138,17 @@ describe('a source that is not loaded', () => {
   it('cannot read files of the server', async () => {
     const source = { entry: 'a.js', files: { 'a.js': 'import x from "/etc/passwd"; import y from "node:fs";' } };
     expect((await refusal(load('', { source }))).code).toBe('does_not_parse');
+  });
+
+  it.each<[string, Partial<LoadOrder>]>([
+    ['its configuration has secrets', { config: { key: { $secret: 'token' } } }],
+    ['the caller may not see the configuration', { config: { key: 'sesame' }, messages: 'withheld' }],
+  ])('is refused without the words that it threw where %s', async (_, order) => {
+    const problem = await refusal(load('throw new Error(host.config.key);', order));
+    expect(problem).toMatchObject({ code: 'throws_at_load', errors: [{ pointer: '/source', line: 1 }] });
+    expect(JSON.stringify([problem.detail, problem.errors])).not.toContain('sesame');
+    const silent = await refusal(load('const no = host.config.key;', order));
+    expect(silent.code).toBe('registers_nothing');
   });
 
   it('is not even run while a secret is missing', async () => {

@@ -1,13 +1,14 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { compile, derivePermissions, type Dialect, type LoadReport } from '#dialects';
-import { escapePointer, Problem, SANDBOX, type FieldFault } from '#platform';
+import { escapePointer, Problem, SANDBOX, type Caller, type FieldFault } from '#platform';
 import { maxSourceBytes, sourceBytes, sourceDigest, type PluginSource } from '#plugins';
 import { digestOf, type Json, type LoadFindings, type PluginSnapshot } from '#record';
 import type { LoadOutcome, Sandbox } from '#sandbox';
+import { sourcePointer } from './plugin-fields.js';
 import { knownDialect } from './plugin-rules.js';
 import { fileNameOf } from './realms.js';
 import { faultyPlugin } from './refusals.js';
-import { resolveSecrets, SecretValues } from './secrets.js';
+import { resolveSecrets, secretNames, SecretValues } from './secrets.js';
 
 /** Longest time that a source may take to be evaluated, ms. */
 const loadBudgetMs = 5000;
@@ -34,7 +35,18 @@ export interface LoadOrder {
   readonly config: Json;
   /** Null grants what the source asks for. */
   readonly permissions: readonly string[] | null;
+  readonly messages: Messages;
 }
+
+/**
+ * Whether a refusal says what the code threw: `withheld` where the code or its configuration is content that the caller
+ * may not see. A configuration with secrets withholds it always.
+ */
+export type Messages = 'shown' | 'withheld';
+
+/** For code or a configuration that stands already. */
+export const messagesTo = ({ content }: Pick<Caller, 'content'>): Messages =>
+  content === 'full' ? 'shown' : 'withheld';
 
 /** Compiled code that is evaluated again, with another configuration or other permissions. */
 export interface ReloadOrder {
@@ -43,6 +55,7 @@ export interface ReloadOrder {
   readonly compiled: string;
   readonly config: Json;
   readonly permissions: readonly string[];
+  readonly messages: Messages;
 }
 
 /** Compiles sources and evaluates them once in the sandbox, before anything of them is stored. */
@@ -57,7 +70,7 @@ export class SourceLoader {
   async load(order: LoadOrder): Promise<LoadedSource> {
     if (sourceBytes(order.source) > maxSourceBytes) {
       throw faultyPlugin([
-        { pointer: pointerOf(order.source), reason: `must be at most ${String(maxSourceBytes)} bytes` },
+        { pointer: sourcePointer(order.source), reason: `must be at most ${String(maxSourceBytes)} bytes` },
       ]);
     }
     const dialect = knownDialect(order.dialect);
@@ -71,7 +84,7 @@ export class SourceLoader {
       ...order,
       code: compiled.code,
       permissions: order.permissions ?? requested,
-      pointer: pointerOf(order.source),
+      pointer: sourcePointer(order.source),
       compiler: compiled.compiler,
     });
     return {
@@ -86,7 +99,7 @@ export class SourceLoader {
   }
 
   /** What installed code registers with another configuration or other permissions. Throws 422 as `load` does. */
-  async reload({ account, plugin, compiled, config, permissions }: ReloadOrder): Promise<LoadFindings> {
+  async reload({ account, plugin, compiled, config, permissions, messages }: ReloadOrder): Promise<LoadFindings> {
     const report = await this.evaluate(knownDialect(plugin.dialect), {
       account,
       id: plugin.id,
@@ -94,6 +107,7 @@ export class SourceLoader {
       code: compiled,
       config,
       permissions,
+      messages,
       pointer: '/config',
       compiler: plugin.code.compiler,
     });
@@ -115,10 +129,13 @@ export class SourceLoader {
       isolation: 'fresh',
     } as const;
     const outcome = await this.sandbox.load(realm, loadBudgetMs);
-    if (outcome.kind === 'failed') throw failedLoad(outcome, evaluation);
+    const quotes = evaluation.messages === 'shown' && secretNames(evaluation.config).length === 0;
+    if (outcome.kind === 'failed') {
+      throw failedLoad(quotes ? outcome : { ...outcome, message: '' }, evaluation);
+    }
     const report = dialect.readReport(outcome.report);
     if (report.hooks.length === 0 && !report.warnings.some(({ code: warning }) => warning === 'unknown_hook')) {
-      throw registersNothing(report, pointer);
+      throw registersNothing(quotes ? report.warnings : [], pointer);
     }
     return report;
   }
@@ -139,16 +156,9 @@ interface Evaluation {
   readonly code: string;
   readonly config: Json;
   readonly permissions: readonly string[];
+  readonly messages: Messages;
   readonly pointer: string;
   readonly compiler: string | null;
-}
-
-const pointerOf = (source: PluginSource): string => ('source' in source ? '/source' : '/files');
-
-/** A fault with its place in the source. */
-interface SourceFault extends FieldFault {
-  readonly line: number | null;
-  readonly column: number | null;
 }
 
 interface Place {
@@ -160,7 +170,7 @@ interface Place {
 
 const badSource = (code: string, source: PluginSource, { file, ...place }: Place): Problem => {
   const named = 'files' in source && file !== undefined && file !== null && Object.hasOwn(source.files, file);
-  const pointer = named ? `/files/${escapePointer(file)}` : pointerOf(source);
+  const pointer = named ? `/files/${escapePointer(file)}` : sourcePointer(source);
   return sourceProblem(code, 'does not parse', pointer, place);
 };
 
@@ -190,7 +200,7 @@ const sourceProblem = (
 ): Problem => {
   const place = line === null ? '' : ` at line ${String(line)}${column === null ? '' : `, column ${String(column)}`}`;
   const within = file === undefined || file === null ? '' : ` in ${file}`;
-  const fault: SourceFault = {
+  const fault: FieldFault = {
     pointer,
     reason: `${words}${place}${within}${message === '' ? '' : `: ${cut(message)}`}`,
     line,
@@ -202,7 +212,7 @@ const sourceProblem = (
 /** What a source throws may be of any length. */
 const cut = (message: string): string => (message.length > 500 ? `${message.slice(0, 500).toWellFormed()}…` : message);
 
-const registersNothing = ({ warnings }: LoadReport, pointer: string): Problem => {
+const registersNothing = (warnings: LoadReport['warnings'], pointer: string): Problem => {
   const found = warnings.map(({ code, detail }) => (detail === undefined ? code : `${code}: ${detail}`));
   return new Problem(422, 'registers_nothing', 'The source registers no hook. Nothing was stored.', [
     { pointer, reason: ['registers no hook', ...found].join('; ') },

@@ -16,9 +16,11 @@ import {
   Problem,
   SANDBOX,
   SEALING,
+  type Caller,
   type CommandMeta,
   type DoneCommand,
   type Role,
+  type Shown,
 } from '#platform';
 import { timeoutOf } from '#plugins';
 import { asData, pluginStream, type Json, type JsonObject, type PluginSnapshot, type StoredWarning } from '#record';
@@ -26,11 +28,14 @@ import type { GuestCall, HandlerOutcome, Sandbox } from '#sandbox';
 import type { Envelope, Sealing } from '#sealing';
 import { replayable } from '../../gateway/replayable.js';
 import { AccountRules } from '../accounts/account-rules.js';
-import { ActivePlugins, type ReadyRealm } from './active-plugins.js';
+import type { ReadyRealm } from './active-plugins.js';
 import { PluginCommands } from './plugin-commands.js';
 import { PluginLog } from './plugin-log.js';
 import { knownDialect } from './plugin-rules.js';
 import { Problems, trialSchema } from './plugin-schemas.js';
+import { hidden } from './plugin-view.js';
+import { openRealm } from './realms.js';
+import { namesOnly, SecretValues } from './secrets.js';
 
 class TrialBody {
   @ApiProperty({ type: String })
@@ -61,6 +66,25 @@ export interface TrialAnswer {
   readonly refusedCalls: readonly string[];
   readonly durationMs: number;
 }
+
+/** A trial's answer as a caller may see it (api.md, content). */
+interface TrialView extends Omit<TrialAnswer, 'reason' | 'value' | 'warnings' | 'logs'> {
+  readonly reason: Shown;
+  readonly value: Shown;
+  readonly warnings: readonly { readonly code: string; readonly detail: Shown }[];
+  readonly logs: readonly Shown[];
+}
+
+const shownTo = ({ content }: Pick<Caller, 'content'>, answer: TrialAnswer): TrialView =>
+  content === 'full'
+    ? answer
+    : {
+        ...answer,
+        reason: hidden(answer.reason),
+        value: hidden(answer.value),
+        warnings: answer.warnings.map(({ code, detail }) => ({ code, detail: hidden(detail) })),
+        logs: answer.logs.map(hidden),
+      };
 
 /** Most lines and calls that a trial's answer names. */
 const keptMost = 100;
@@ -95,7 +119,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
   constructor(
     @Inject(PluginCommands) private readonly commands: PluginCommands,
     @Inject(PluginLog) private readonly log: PluginLog,
-    @Inject(ActivePlugins) private readonly active: ActivePlugins,
+    @Inject(SecretValues) private readonly secrets: SecretValues,
     @Inject(SANDBOX) private readonly sandbox: Sandbox,
     @Inject(SEALING) private readonly sealing: Sealing,
     @Inject(AccountRules) private readonly rules: AccountRules,
@@ -156,8 +180,12 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     hook: string,
     opening: Extract<Opening, { kind: 'opened' }>,
   ): Promise<TrialAnswer> {
-    const active = await this.active.get(account);
-    const ready = await active.realmFor(plugin);
+    // What a trial says goes to whoever asked for it: the plugin is given no secret to say.
+    const ready = await openRealm(account, plugin, {
+      sealing: this.sealing,
+      secrets: namesOnly(this.secrets),
+      dialectOf: knownDialect,
+    });
     const trialId = uuidv7();
     const base = { trialId, pluginId: plugin.id, version: plugin.version, revision: plugin.revision, hook };
     if (ready.kind === 'not_loaded') return { ...base, ...notRun(ready.message) };
@@ -310,15 +338,18 @@ export class TryPluginRoute {
   @Post(':plugin/trial')
   @HttpCode(200)
   @Allow('admin')
-  @ApiOperation({ summary: 'Run one plugin on a context: a fresh realm, no host, nothing changed' })
-  @ApiOkResponse({ description: 'What its handler made of it.', schema: trialSchema })
+  @ApiOperation({
+    summary: 'Run one plugin on a context: a fresh realm, no host, nothing changed',
+    description: 'In place of a secret its configuration has `[secret NAME]`.',
+  })
+  @ApiOkResponse({ description: 'What its handler made of it; content shows by the key.', schema: trialSchema })
   @Problems(404, 422)
-  attempt(
+  async attempt(
     @Meta() meta: CommandMeta,
     @PathId('plugin', 'The plugin.') id: string,
     @Body() body: TrialBody,
     @Res({ passthrough: true }) reply: FastifyReply,
-  ): Promise<TrialAnswer> {
-    return replayable(this.bus, new TryPlugin(meta, id, body), reply);
+  ): Promise<TrialView> {
+    return shownTo(meta.caller, await replayable(this.bus, new TryPlugin(meta, id, body), reply));
   }
 }
