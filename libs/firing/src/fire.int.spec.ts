@@ -214,6 +214,21 @@ describe('one firing', () => {
     expect(answer.handlers[1]?.warnings).toEqual([{ code: 'handler_timeout', detail: 'sync' }]);
   });
 
+  it('keeps the result of a handler that leaves a loop behind, charges it the time, and says so', async () => {
+    const leaves: PluginGiven = {
+      id: 'leaves',
+      code: `globalThis.middleware.userMessageInbound = async (c) => {
+        (async () => { for (;;) await null; })();
+        return c.text + '!';
+      };`,
+      timeoutMs: 300,
+    };
+    const { answer } = await run(world(), 'userMessageInbound', message('a'), [leaves, appends('q', 'c')]);
+    expect(answer.value).toBe('a!c');
+    expect(answer.handlers[0]?.warnings).toEqual([{ code: 'work_left_running', detail: null }]);
+    expect(answer.handlers[0]?.durationMs).toBeGreaterThanOrEqual(300);
+  });
+
   it('refuses a host call that nobody serves, and records the refusal', async () => {
     const asks = {
       id: 'asks',

@@ -81,6 +81,9 @@ export interface FiringTools {
   readonly now: () => Date;
 }
 
+/** A handler returned and left work behind that used up its time: beyond the codes of MW-54, which keep the result. */
+const workLeftRunning = 'work_left_running';
+
 /** How long a cause token may be used after the call that carried it, ms. */
 const causeLifetimeMs = 15 * 60_000;
 
@@ -236,7 +239,10 @@ class FiringRun {
       case 'returned': {
         const { verdict, warnings } = dialect.read(hook, outcome.raw, value);
         if (advancedOnItsOwn(outcome.raw, verdict)) this.leaveRide();
-        return { verdict, warnings, durationMs: outcome.durationMs };
+        const { durationMs } = outcome;
+        // Its result was there in time; what it left running was ended when its time was up, and is on record.
+        const left: readonly Warning[] = durationMs < link.timeoutMs ? [] : [{ code: workLeftRunning, detail: null }];
+        return { verdict, warnings: [...warnings, ...left], durationMs };
       }
       case 'failed':
         return {
