@@ -4,7 +4,7 @@ import { MAX_OPEN_CALLS } from './child/bootstrap.js';
 import type { Ending, SandboxChild } from './child-process.js';
 import { monotonicMs } from './marker.js';
 import type { Marker } from './marker.js';
-import type { CallAnswer, HandlerOutcome, HandlerRun, LoadOutcome, Realm } from './sandbox.js';
+import type { CallAnswer, GuestCall, HandlerOutcome, HandlerRun, LoadOutcome, Realm } from './sandbox.js';
 import { OUTCOME_CELLS } from './wire.js';
 import type { OutcomeCells, ToParent } from './wire.js';
 import { Plans } from './plans.js';
@@ -181,14 +181,17 @@ export class AccountChild {
       epoch: state.epoch,
     } as ChainState['asked'][number];
     state.asked[number] = asked;
-    const call = {
+    const call: GuestCall = {
       handlerIndex: handler,
       pluginId: plugin,
       callNumber: number,
       member,
       args,
       misfit,
-      signal: state.signal,
+      // Made when somebody looks at it: most calls are over before anybody could end them.
+      get signal() {
+        return state.signalOf(handler);
+      },
     };
     if (answered) state.open++;
     const reply = (answer: CallAnswer): void => {

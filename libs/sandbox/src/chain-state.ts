@@ -51,8 +51,9 @@ export class ChainState implements RunningChain {
     return this.run.handlers[this.next];
   }
 
-  /** Ends when the handler at `next` is over. */
-  get signal(): AbortSignal {
+  /** Ends when this handler is over. */
+  signalOf(handler: number): AbortSignal {
+    if (handler !== this.next || this.isOver) return AbortSignal.abort(runOver);
     this.#revoke ??= new AbortController();
     return this.#revoke.signal;
   }

@@ -228,9 +228,13 @@ export class AccountIsolate {
       },
       { sync: true },
     );
-    const made = context.evalClosureSync(`'use strict';return (${DRIVER})($0,$1)`, [tick, ENTER.begin], {
-      result: { reference: true },
-    }) as ivm.Reference<Record<string, unknown>>;
+    const made = context.evalClosureSync(
+      `'use strict';return (${DRIVER})($0,$1,$2)`,
+      [tick, ENTER.begin, ENTER.collect],
+      {
+        result: { reference: true },
+      },
+    ) as ivm.Reference<Record<string, unknown>>;
     this.#driver = {
       drive: made.getSync('drive', { reference: true }) as unknown as Driver['drive'],
       signal: made.getSync('signal', { reference: true }) as unknown as Driver['signal'],

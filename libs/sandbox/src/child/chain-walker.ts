@@ -38,7 +38,6 @@ interface Run {
   usedMs: number;
   /** When it began, on the monotonic clock and on the wall's. */
   readonly beganAt: number;
-  readonly beganDate: number;
   /** When it began to wait; 0 while it does not. */
   waitingSince: number;
   /** Time that this process had spent in plugin code when the wait began. */
@@ -49,7 +48,14 @@ interface Run {
   readonly calls: Set<number>;
   /** Open calls during which the clock stands still. */
   readonly pauses: Set<number>;
-  timer: NodeJS.Timeout | undefined;
+}
+
+/** A run that waits for an answer, and when its time is up. */
+interface Wait {
+  readonly chain: Chain;
+  readonly handler: Handler;
+  readonly run: Run;
+  readonly until: number;
 }
 
 interface Chain {
@@ -114,6 +120,10 @@ export class ChainWalker {
   readonly #slow = new Set<number>();
   /** The same for good: they took a child down. */
   readonly #fatal = new Set<number>();
+  readonly #waits = new Map<Run, Wait>();
+  /** One timer for all waits, set for the first that can end. */
+  #alarm: NodeJS.Timeout | undefined;
+  #alarmAt = Infinity;
   #runs = 0;
   /** Time spent inside plugin code in this process, ms. */
   #busyMs = 0;
@@ -368,7 +378,7 @@ export class ChainWalker {
     const usedMs = times[states.length] ?? 0;
     const run = this.#open(chain, home, realm, first + chain.at - from, now - usedMs);
     run.usedMs = usedMs;
-    this.#read(chain, handler, run, this.#collect(run, {}));
+    this.#read(chain, handler, run, said.slice(at + 1));
   }
 
   #readDriver(home: AccountIsolate): string {
@@ -399,13 +409,11 @@ export class ChainWalker {
       start: chain.starts++,
       usedMs: 0,
       beganAt,
-      beganDate: Date.now() - (monotonicMs() - beganAt),
       waitingSince: 0,
       busyBefore: 0,
       othersMs: 0,
       calls: new Set(),
       pauses: new Set(),
-      timer: undefined,
     };
     chain.run = run;
     home.active++;
@@ -439,7 +447,10 @@ export class ChainWalker {
     }
   }
 
-  /** The entry was ended by force. A result that was there in time stands; what went on behind it does not matter. */
+  /**
+   * The entry was ended by force. A result that was there in time stands, and what went on behind it counts as the
+   * handler's time (MW-114): nobody else made the account wait.
+   */
   #cut(chain: Chain, handler: Handler, run: Run, state: string): void {
     const rest = this.#forward(chain, run, state);
     const notes = rest.startsWith('D') ? '' : this.#notes(run);
@@ -448,9 +459,8 @@ export class ChainWalker {
       this.#fail(chain, handler, run, 'timed_out sync', notes);
       return;
     }
-    const doneMs = Number(rest.slice(1, rest.indexOf(' '))) - run.beganDate;
     this.#leave(chain, run);
-    this.#conclude(chain, handler, rest, Math.min(run.usedMs, Math.max(0, doneMs)));
+    this.#conclude(chain, handler, rest, run.usedMs);
   }
 
   #read(chain: Chain, handler: Handler, run: Run, state: string): void {
@@ -507,13 +517,20 @@ export class ChainWalker {
     run.busyBefore = this.#busyMs;
     const toCeiling = handler.ceilingMs - ageOf(run, run.waitingSince);
     const left = run.pauses.size > 0 ? toCeiling : Math.min(toCeiling, handler.timeoutMs - run.usedMs);
-    run.timer = setTimeout(() => this.#ring(chain, handler, run), Math.max(1, left + 0.5));
+    const until = run.waitingSince + left;
+    this.#waits.set(run, { chain, handler, run, until });
+    if (until < this.#alarmAt) this.#setAlarm(until);
+  }
+
+  #setAlarm(at: number): void {
+    clearTimeout(this.#alarm);
+    this.#alarmAt = at;
+    this.#alarm = setTimeout(() => this.#ring(), Math.max(1, at - monotonicMs() + 0.5));
   }
 
   /** Time that other handlers spent in this process does not count against this one. */
   #stopWaiting(run: Run): void {
-    clearTimeout(run.timer);
-    run.timer = undefined;
+    this.#waits.delete(run);
     if (run.waitingSince === 0) return;
     const others = this.#busyMs - run.busyBefore;
     run.othersMs += others;
@@ -521,7 +538,18 @@ export class ChainWalker {
     run.waitingSince = 0;
   }
 
-  #ring(chain: Chain, handler: Handler, run: Run): void {
+  #ring(): void {
+    const now = monotonicMs();
+    this.#alarm = undefined;
+    this.#alarmAt = Infinity;
+    for (const wait of [...this.#waits.values()]) if (wait.until <= now) this.#timeUp(wait);
+    let next = Infinity;
+    for (const { until } of this.#waits.values()) if (until < next) next = until;
+    if (next < this.#alarmAt) this.#setAlarm(next);
+    this.#flush();
+  }
+
+  #timeUp({ chain, handler, run }: Wait): void {
     if (chain.run !== run) return;
     this.#stopWaiting(run);
     if (run.usedMs < handler.timeoutMs && ageOf(run, monotonicMs()) < handler.ceilingMs) {
@@ -530,7 +558,6 @@ export class ChainWalker {
     }
     this.#expire(chain, handler, run);
     this.#walk(chain);
-    this.#flush();
   }
 
   #expire(chain: Chain, handler: Handler, run: Run): void {
@@ -585,7 +612,7 @@ export class ChainWalker {
   }
 
   #leave(chain: Chain, run: Run): void {
-    clearTimeout(run.timer);
+    this.#waits.delete(run);
     chain.run = null;
     run.home.active--;
     run.home.give(run.realm, this.#sources.get(run.realm.source.id) === run.realm.source);
@@ -651,7 +678,7 @@ export class ChainWalker {
       const run = chain.run;
       const handler = chain.handlers[chain.at];
       if (run === null || handler === undefined || run === guilty || run.home !== home) continue;
-      clearTimeout(run.timer);
+      this.#waits.delete(run);
       chain.run = null;
       home.active--;
       if (chain.starts >= MAX_STARTS) {

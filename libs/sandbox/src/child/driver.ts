@@ -10,8 +10,8 @@
 /** First argument of the driver's function. */
 export const DRIVE = { add: 0, drop: 1, plan: 2, dropPlan: 3, walk: 4, read: 5 } as const;
 
-/** JavaScript of a function that takes `tick` and the word for beginning a run, and returns `{ drive, signal }`. */
-export const DRIVER = String.raw`(function (tick, begin) {
+/** JavaScript of a function that takes `tick` and the words for beginning a run and for collecting it, and returns `{ drive, signal }`. */
+export const DRIVER = String.raw`(function (tick, begin, collect) {
   'use strict';
   const Promise_ = Promise;
   const now = Date.now;
@@ -20,6 +20,7 @@ export const DRIVER = String.raw`(function (tick, begin) {
   let out = '';
   let current = -1;
   let wake = null;
+  let waiting = null;
 
   /** A run has ended in this state. False when nobody here waits for it. */
   const signal = (id, state) => {
@@ -42,6 +43,7 @@ export const DRIVER = String.raw`(function (tick, begin) {
       const enter = realms[given[done]];
       current = firstId + done;
       const ended = new Promise_(setWake);
+      waiting = enter;
       enter(begin, current, plan[at], input, '[' + known + ']', isShared ? given[count] : given[count + done]);
       const state = await ended;
       wake = null;
@@ -61,14 +63,16 @@ export const DRIVER = String.raw`(function (tick, begin) {
       if (ms !== (ms = now())) tick(done + 1);
     }
     current = -1;
+    waiting = null;
     const said = out + '.';
     out = '';
     tick(said);
   };
 
-  /** What a walk left that did not come to its end, each with its length, then '!'; it is forgotten. */
+  /** What a walk left that did not come to its end, each with its length, then '!' and what the one that waits left. */
   const read = () => {
-    const said = out + '!';
+    const said = out + '!' + (waiting === null ? '' : waiting(collect, current));
+    waiting = null;
     out = '';
     current = -1;
     wake = null;
