@@ -118,7 +118,7 @@ describe('codes', () => {
     (code) => code !== 'field_type',
   );
   const dialect = product
-    .filter((path) => path.startsWith('libs/dialects/src/middleware/'))
+    .filter((path) => path.startsWith('libs/dialects/src/middleware/') || path.startsWith('libs/firing/src/'))
     .map(read)
     .join('\n');
 

@@ -1,3 +1,4 @@
+import { LogUnavailable } from '#event-store';
 import type { Logger } from '#platform';
 import { createLogger, errorFacts, readConfig, StartFailure } from '#platform';
 import type { RunningServer } from './server.js';
@@ -8,9 +9,17 @@ const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Nothing of any account was read yet when a start fails, so the error may speak for itself. */
 const fail = (error: unknown): never => {
-  const words = error instanceof StartFailure ? error.message : String(error instanceof Error ? error.stack : error);
+  const words = wordsOf(error);
   process.stderr.write(`\nHookledger did not start.\n${words}\n`);
   process.exit(1);
+};
+
+const wordsOf = (error: unknown): string => {
+  if (error instanceof StartFailure) return error.message;
+  if (error instanceof LogUnavailable) {
+    return `The database cannot be used: ${error.message}. Look whether it is reachable and was made by this version or an older one; \`npx hookledger doctor\` looks for you.`;
+  }
+  return String(error instanceof Error ? error.stack : error);
 };
 
 const main = async (): Promise<void> => {

@@ -1,0 +1,35 @@
+import { createHash } from 'node:crypto';
+import { describe, expect, it } from '@jest/globals';
+import { migrations } from '#migrations';
+import type { QueryRunner } from 'typeorm';
+
+/** SHA-256 of the statements of every migration that was released. A new one is added here; none is ever changed. */
+const released: { readonly [name: string]: string } = {
+  CreateLog1764500000000: 'a25e386af1cade0ab52079f707027bd9ee68f1bfd138e680c649d8d6495885e2',
+  CreateAppend1764500000001: '164551e7e055b81734c520a6895083cb30e6fb50d47be936c74fc1bc256126ef',
+  CreateAccounts1764500000020: '8ee31bc6bd4e58e236d8e8e5b2ef60248e8186481f62675d52019a8e9e69582e',
+};
+
+const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {
+  const statements: string[] = [];
+  const runner = { query: (text: string) => Promise.resolve(void statements.push(text)) } as unknown as QueryRunner;
+  await new migration().up(runner);
+  return statements.join('\n;\n');
+};
+
+describe('a migration', () => {
+  it.each(migrations.map((migration) => [migration.name, migration] as const))(
+    'says what it said when it was released: %s',
+    async (name, migration) => {
+      const digest = createHash('sha256')
+        .update(await statementsOf(migration))
+        .digest('hex');
+      // A database that ran it would never see the change: write another migration instead.
+      expect([name, digest]).toEqual([name, released[name]]);
+    },
+  );
+
+  it('is never taken away', () => {
+    expect(Object.keys(released)).toEqual(migrations.map(({ name }) => name));
+  });
+});
