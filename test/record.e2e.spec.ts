@@ -1,3 +1,6 @@
+/* eslint-disable @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-member-access,
+   @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-return, @typescript-eslint/no-unsafe-argument,
+   @typescript-eslint/restrict-plus-operands -- an answer is whatever the server said; expectations say what it is */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startServer, until, type CallAnswer, type RunningServer } from './support/running-server.js';
 import { openEventSource, type EventSourceReader } from './support/event-source.js';
@@ -268,7 +271,7 @@ describe('pages', () => {
   it('of the raw events are dense and complete', async () => {
     const seen: bigint[] = [];
     let cursor: string | null = null;
-    let complete = 0n;
+    let complete: bigint;
     do {
       const answer: CallAnswer = await read(`/events?until=60&limit=7${cursor === null ? '' : `&cursor=${cursor}`}`);
       seen.push(...(answer.body.items as { position: string }[]).map(({ position }) => BigInt(position)));
@@ -420,7 +423,7 @@ describe('reads', () => {
     const own = (events.body.items as { actor: object; data: Record<string, unknown> }[]).filter(
       ({ actor }) => (actor as { id: string }).id === watcher.id,
     );
-    expect(own.map(({ data }) => [data['path'], data['count'], typeof data['dataSubject']])).toEqual([
+    expect(own.map(({ data }) => [data.path, data.count, typeof data.dataSubject])).toEqual([
       ['/turns/turn-1', 1, 'undefined'],
       ['/invocations', 1, 'string'],
     ]);
