@@ -373,7 +373,7 @@ class FiringRun {
     const result = answer.kind === 'value' ? answer.json : JSON.stringify(answer.message);
     book.host(index, {
       type: 'host.answered',
-      pluginId: call.pluginId,
+      ...this.pluginFieldsOf(call),
       data: asData({
         callId,
         member: call.member,
@@ -411,15 +411,19 @@ class FiringRun {
     };
     return {
       type,
-      pluginId: call.pluginId,
+      ...this.pluginFieldsOf(call),
       ...(more.code === undefined ? {} : { reasonCode: more.code }),
       data: asData(data),
     };
   }
 
   private startedEvent(index: number): NewEvent {
-    const link = this.firing.chain[index];
-    return { type: 'handler.started', ...(link === undefined ? {} : pluginFields(link)), data: { index } };
+    return { type: 'handler.started', ...this.pluginFieldsOf({ handlerIndex: index }), data: { index } };
+  }
+
+  private pluginFieldsOf({ handlerIndex }: Pick<GuestCall, 'handlerIndex'>): ReturnType<typeof pluginFields> {
+    const link = this.firing.chain[handlerIndex];
+    return link === undefined ? {} : pluginFields(link);
   }
 
   private handlerEvent(link: FiringLink, index: number, input: Json, said: Said<Json>): NewEvent {
