@@ -140,11 +140,11 @@ describe('a search by text', () => {
     await ledger.write(
       ...Array.from({ length: 40 }, (_, n) => ({
         id: `i${String(n)}`,
-        context: Array.from({ length: 30 }, (_unused, m) => `common ${String(n)} ${String(m)}`),
+        context: Array.from({ length: 120 }, (_unused, m) => `common ${String(n)} ${String(m)}`),
       })),
     );
     expect(await find('common')).toHaveLength(40);
-    expect(await find('common 7 29')).toEqual(['i7']);
+    expect(await find('common 7 119')).toEqual(['i7']);
   });
 
   it('shows no account the text of another', async () => {

@@ -244,8 +244,11 @@ const stringsWithin = (value: Json | undefined, found = new Set<string>()): Set<
   return found;
 };
 
-/** How many texts are looked up by the index before the search walks the invocations instead. */
-const mostParts = 1000;
+/**
+ * How many texts are looked up by the index before the search walks the invocations instead: about where the two cost
+ * the same in a record of a million events.
+ */
+const mostParts = 4000;
 
 /** What the text of a search means for its SQL: the parts that match when they are few, else the pattern itself. */
 export type TextMatch =
