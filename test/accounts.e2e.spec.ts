@@ -358,9 +358,7 @@ describe('a reason', () => {
     };
     expect((await changes()).map(({ type, reason }) => [type, reason])).toEqual(types.map((type) => [type, why(type)]));
     const blind = await changes(secret);
-    expect(blind.map(({ reason }) => reason)).toEqual(
-      types.map(() => ({ hidden: true, size: expect.any(Number) as unknown })),
-    );
+    expect(blind.map(({ reason }) => reason)).toEqual(types.map(() => ({ hidden: true, size: expect.any(Number) })));
     for (const path of ['/keys', '/secrets', '/settings', '/events?content=sealed']) {
       expect((await call('GET', `${at}${path}`)).text).not.toContain('TICKET-7');
     }

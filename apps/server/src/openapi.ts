@@ -1,6 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import { describeProblems } from './described-problems.js';
 
 /** The API as its code says it (OpenAPI 3). */
 export const describeApi = (app: INestApplication): OpenAPIObject => {
@@ -8,11 +9,12 @@ export const describeApi = (app: INestApplication): OpenAPIObject => {
     .setTitle('Hookledger')
     .setDescription('Runs the hook chains of AI agents, decides, and keeps the record.')
     .setVersion('1')
-    .addBearerAuth()
+    .addBearerAuth({ type: 'http', scheme: 'bearer', description: 'An API key: Authorization: Bearer KEY.' })
     .build();
-  return SwaggerModule.createDocument(app, about, {
+  const document = SwaggerModule.createDocument(app, about, {
     operationIdFactory: (controller, method) => `${controller}_${method}`,
   });
+  return describeProblems(document);
 };
 
 /** Serves it at `/openapi.json`, to be browsed at `/docs`. */

@@ -7,6 +7,16 @@ import type { ReadinessReport } from './readiness.js';
 import { Readiness } from './readiness.js';
 import { METRICS } from './tokens.js';
 
+const readinessSchema = {
+  type: 'object',
+  required: ['status', 'details'],
+  properties: {
+    status: { type: 'string', enum: ['ready', 'not_ready'] },
+    details: { type: 'object', additionalProperties: true, description: 'By part: what else there is to say.' },
+  },
+  additionalProperties: { description: 'By part: a word or a number.' },
+};
+
 /** What an orchestrator and a monitoring system ask. Open: it says nothing about any account. */
 @ApiTags('operating')
 @Public()
@@ -18,14 +28,20 @@ export class OperatingController {
   ) {}
 
   @Get('health/live')
-  @ApiOkResponse({ description: 'The process answers.' })
+  @ApiOkResponse({
+    description: 'The process answers.',
+    schema: { type: 'object', required: ['status'], properties: { status: { type: 'string', enum: ['live'] } } },
+  })
   live(): { readonly status: 'live' } {
     return { status: 'live' };
   }
 
   @Get('health/ready')
-  @ApiOkResponse({ description: 'Hooks can be fired. Lists every part and how it is.' })
-  @ApiServiceUnavailableResponse({ description: 'Hooks cannot be fired now; the parts say why.' })
+  @ApiOkResponse({ description: 'Hooks can be fired. Lists every part and how it is.', schema: readinessSchema })
+  @ApiServiceUnavailableResponse({
+    description: 'Hooks cannot be fired now; the parts say why.',
+    schema: readinessSchema,
+  })
   async ready(@Res({ passthrough: true }) reply: FastifyReply): Promise<ReadinessReport> {
     const report = await this.readiness.report();
     void reply.code(report.status === 'ready' ? 200 : 503).header('cache-control', 'no-store');
@@ -34,7 +50,7 @@ export class OperatingController {
 
   @Get('metrics')
   @ApiExcludeEndpoint(false)
-  @ApiOkResponse({ description: 'Prometheus text.' })
+  @ApiOkResponse({ description: 'Prometheus text.', content: { 'text/plain': { schema: { type: 'string' } } } })
   async scrape(@Res({ passthrough: true }) reply: FastifyReply): Promise<string> {
     void reply.header('content-type', this.metrics.contentType);
     return this.metrics.metrics();

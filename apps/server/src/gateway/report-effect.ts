@@ -39,7 +39,11 @@ class EffectBody {
   @IsBoolean({ message: 'must be true or false' })
   applied!: boolean;
 
-  @ApiPropertyOptional({ description: 'SHA-256 (hex) of the canonical JSON (RFC 8785 key order) of what was used.' })
+  @ApiPropertyOptional({
+    pattern: '^[0-9a-f]{64}$',
+    description:
+      'SHA-256, as 64 hex digits in small letters, of the canonical JSON (RFC 8785) in UTF-8 of the value that was used: compared with that of the `value` of the answer.',
+  })
   @AbsentOrNull()
   @Matches(/^[0-9a-f]{64}$/u, { message: 'must be a SHA-256 digest as 64 lower-case hex digits' })
   digest?: string | null;
@@ -58,6 +62,17 @@ export interface EffectAnswer {
   readonly matches: boolean | null;
   readonly position: string;
 }
+
+const effectSchema: { readonly type: 'object' } & Record<string, unknown> = {
+  type: 'object',
+  required: ['invocationId', 'applied', 'matches', 'position'],
+  properties: {
+    invocationId: { type: 'string' },
+    applied: { type: 'boolean' },
+    matches: { type: 'boolean', nullable: true },
+    position: { type: 'string' },
+  },
+};
 
 /** Records what the runtime did with an answer (api.md, `…/effect`). */
 export class ReportEffect extends AccountCommand<EffectAnswer> {
@@ -189,7 +204,10 @@ export class ReportEffectRoute {
   @HttpCode(200)
   @Allow('runtime')
   @ApiOperation({ summary: 'Say what was done with an answer' })
-  @ApiOkResponse({ description: 'Recorded. `matches`: whether the digest is that of the answer.' })
+  @ApiOkResponse({
+    description: 'Recorded. `matches`: whether the digest is that of the answer; null when none was sent.',
+    schema: effectSchema,
+  })
   report(
     @Meta() meta: CommandMeta,
     @PathId('invocation', 'The invocation that the answer came from.') invocation: string,

@@ -16,6 +16,7 @@ import {
   IsText,
   Problem,
 } from '#platform';
+import { accountSchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import { claimLost } from './change-account.js';
 import { completing } from './completion.js';
@@ -106,7 +107,7 @@ export class CreateAccountRoute {
 
   @Post()
   @Allow('operator')
-  @ApiCreatedResponse({ description: 'The account, empty.' })
+  @ApiCreatedResponse({ description: 'The account, empty.', schema: accountSchema })
   async create(
     @CurrentCaller() caller: Caller,
     @IdempotencyMeta() idempotency: CommandMeta['idempotency'],

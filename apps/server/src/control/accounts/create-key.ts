@@ -29,6 +29,7 @@ import {
 } from '#platform';
 import { asData } from '#record';
 import type { Sealing } from '#sealing';
+import { createdKeySchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
@@ -190,7 +191,7 @@ export class CreateKeyRoute {
 
   @Post()
   @Allow('admin')
-  @ApiCreatedResponse({ description: 'The key; `secret` is shown this once.' })
+  @ApiCreatedResponse({ description: 'The key; `secret` is shown this once.', schema: createdKeySchema })
   async create(
     @Meta() meta: CommandMeta,
     @Body() body: NewKey,

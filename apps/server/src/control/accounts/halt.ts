@@ -37,6 +37,7 @@ import {
 import type { Sealed } from '#record';
 import { asData } from '#record';
 import type { Sealing } from '#sealing';
+import { haltSchema, haltStateSchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import { isInForce } from './account-rules.js';
 import { changeAccount } from './change-account.js';
@@ -226,7 +227,7 @@ export class HaltRoutes {
 
   @Get()
   @Allow('admin', 'auditor')
-  @ApiOkResponse({ description: 'Whether the account is halted, and how.' })
+  @ApiOkResponse({ description: 'Whether the account is halted, and how.', schema: haltStateSchema })
   async read(
     @Account() account: string,
     @CurrentCaller() caller: Caller,
@@ -243,7 +244,7 @@ export class HaltRoutes {
 
   @Post()
   @Allow('admin')
-  @ApiCreatedResponse({ description: 'All plugins of the account are stopped.' })
+  @ApiCreatedResponse({ description: 'All plugins of the account are stopped.', schema: haltSchema })
   async halt(
     @Meta() meta: CommandMeta,
     @Body() body: NewHalt,

@@ -2,6 +2,7 @@ import { Controller, Get } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { QueryOf } from '#platform';
 import { Allow, Cursors, pagingFields, StrictQuery } from '#platform';
+import { accountsSchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import type { AccountView } from './create-account.js';
 import { systemAccount } from './directory-state.js';
@@ -18,7 +19,7 @@ export class ListAccountsRoute {
 
   @Get()
   @Allow('operator')
-  @ApiOkResponse({ description: 'All accounts, by id.' })
+  @ApiOkResponse({ description: 'All accounts, by id.', schema: accountsSchema })
   async list(@StrictQuery(pagingFields) query: QueryOf<typeof pagingFields>): Promise<Page<AccountView>> {
     // Accounts are born in the log of `system`.
     const upTo = await this.directory.completeUpTo(systemAccount);

@@ -2,6 +2,7 @@ import { Controller, Get } from '@nestjs/common';
 import { ApiOkResponse, ApiTags } from '@nestjs/swagger';
 import type { QueryOf } from '#platform';
 import { Account, Allow, Cursors, noAccount, pagingFields, queryFlag, StrictQuery } from '#platform';
+import { keysSchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import type { KeyFacts } from './directory-state.js';
 import type { Page } from './paging.js';
@@ -21,7 +22,7 @@ export class ListKeysRoute {
 
   @Get()
   @Allow('admin', 'auditor')
-  @ApiOkResponse({ description: 'Keys by id; no secret, no hash.' })
+  @ApiOkResponse({ description: 'Keys by id; no secret, no hash.', schema: keysSchema })
   async list(
     @Account() account: string,
     @StrictQuery(keyQuery) query: QueryOf<typeof keyQuery>,

@@ -31,6 +31,7 @@ import type { Sealed } from '#record';
 import { asData } from '#record';
 import type { Sealing } from '#sealing';
 import { SecretValues } from '../plugins/secrets.js';
+import { secretSchema, secretsSchema } from './account-schemas.js';
 import { AccountDirectory } from './account-directory.js';
 import { changeAccount } from './change-account.js';
 import { completing } from './completion.js';
@@ -217,7 +218,7 @@ export class SecretRoutes {
 
   @Get()
   @Allow('admin', 'auditor')
-  @ApiOkResponse({ description: 'Names and digests; values are never shown.' })
+  @ApiOkResponse({ description: 'Names and digests; values are never shown.', schema: secretsSchema })
   async list(
     @Account() account: string,
     @StrictQuery(pagingFields) query: QueryOf<typeof pagingFields>,
@@ -233,7 +234,10 @@ export class SecretRoutes {
   @Put(':secret')
   @Allow('admin')
   @ApiHeader({ name: 'If-Match', required: false })
-  @ApiOkResponse({ description: 'Set. `{ "$secret": "name" }` in a configuration or setting refers to it.' })
+  @ApiOkResponse({
+    description: 'Set. `{ "$secret": "name" }` in a configuration or setting refers to it.',
+    schema: secretSchema,
+  })
   async set(
     @Meta() meta: CommandMeta,
     @PathId('secret') name: string,

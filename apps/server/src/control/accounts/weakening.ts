@@ -40,7 +40,7 @@ const lessTime = (before: Settings['timeouts'], after: Settings['timeouts']): bo
 const limitsOf = (name: DialectName): readonly number[] => {
   const dialect = dialectOf(name);
   if (dialect === undefined) return [ownLimits[name] ?? Infinity];
-  return [...dialect.entries.values()].map(({ defaultTimeoutMs }) => defaultTimeoutMs ?? dialect.timeoutBounds.max);
+  return [...dialect.entries.values()].map(({ defaultTimeoutMs }) => defaultTimeoutMs);
 };
 
 type Gates = Settings['openclawHookGates'];

@@ -76,7 +76,10 @@ export class EventsController {
   @ApiOperation({ summary: 'The stored events as they come, as server-sent events' })
   @ApiHeader({ name: 'Last-Event-ID', required: false, description: 'Position after which to go on.' })
   @ApiProduces('text/event-stream')
-  @ApiOkResponse({ description: '`id` is the position, `data` the event. Comments keep the connection alive.' })
+  @ApiOkResponse({
+    description: '`id` is the position, `data` the event. Comments keep the connection alive.',
+    schema: { type: 'string' },
+  })
   async stream(
     @Account() account: string,
     @CurrentCaller() caller: Caller,
