@@ -93,6 +93,12 @@ describe('installing a plugin', () => {
     expect(await fire()).toBe('x+one');
   });
 
+  it.each(['.', '..'])('is 422 for an id that clients take out of a path: %s', async (id) => {
+    const answer = await install(id);
+    expect(answer.status).toBe(422);
+    expect(answer.body.errors[0].pointer).toBe('/id');
+  });
+
   it('is 409 for an id that is installed, and changes nothing', async () => {
     const again = await install('one', { source: appending('other') });
     expect(again.status).toBe(409);

@@ -1,7 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { IsBoolean, IsIn, IsInt, Min, ValidateBy, type ValidationOptions } from 'class-validator';
 import { knownPermissions } from '#dialects';
-import { Absent, AbsentOrNull, isId, IsJsonObject, IsText, IsWireId } from '#platform';
+import { Absent, AbsentOrNull, isId, IsJsonObject, IsPathName, IsText, IsWireId } from '#platform';
 import { maxSourceBytes, type PluginFault, type PluginSource } from '#plugins';
 import type { JsonObject, PluginSnapshot } from '#record';
 
@@ -129,7 +129,7 @@ export class ChangePluginBody extends ReasonBody {
 /** What `POST …/plugins` takes. */
 export class InstallPluginBody extends ChangePluginBody {
   @ApiProperty({ type: String, minLength: 1, maxLength: 200 })
-  @IsWireId()
+  @IsPathName()
   id!: string;
 
   @ApiPropertyOptional({ type: String, description: 'Default: the id.' })
