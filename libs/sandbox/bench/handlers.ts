@@ -50,18 +50,24 @@ export const benchGuest = String.raw`(function (kit, setup) {
     },
   });
   let handler;
+  let lastArgs = '';
   return {
     report: () => '{}',
     call(name, input, patches, args, run) {
       handler ??= root.on[name];
       current = run;
       const context = parse(input);
-      const all = parse(patches);
-      for (let i = 0; i < all.length; i++) {
-        const names = keys(all[i]);
-        for (let k = 0; k < names.length; k++) defineProperty(context, names[k], own(all[i][names[k]]));
+      if (patches !== '[]') {
+        const all = parse(patches);
+        for (let i = 0; i < all.length; i++) {
+          const names = keys(all[i]);
+          for (let k = 0; k < names.length; k++) defineProperty(context, names[k], own(all[i][names[k]]));
+        }
       }
-      const { fields } = parse(args);
+      if (args !== lastArgs) {
+        parse(args);
+        lastArgs = args;
+      }
       const before = context.command;
       kit.then(
         handler(context, {}),

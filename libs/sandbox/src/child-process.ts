@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
-import type { Socket } from 'node:net';
+import { Socket } from 'node:net';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Incoming, Outgoing } from './framing.js';
@@ -9,6 +9,7 @@ import type { Message } from './framing.js';
 import { isFromChild } from './from-child.js';
 import { monotonicMs, readMarker } from './marker.js';
 import type { Marker } from './marker.js';
+import { PipeWriter, fdOf } from './pipe-writer.js';
 import type { ToChild, ToParent } from './wire.js';
 
 /** Looking at a busy child, ms. */
@@ -56,6 +57,7 @@ export class SandboxChild {
   readonly ended: Promise<void>;
   readonly #process: ChildProcess;
   readonly #pipe: Socket;
+  readonly #writer: PipeWriter;
   readonly #outgoing = new Outgoing();
   readonly #settings: ChildSettings;
   readonly #markerFd: number;
@@ -81,7 +83,10 @@ export class SandboxChild {
       stdio: ['ignore', 'ignore', 'pipe', 'pipe', this.#markerFd],
       windowsHide: true,
     });
-    this.#pipe = this.#process.stdio[3] as Socket;
+    // Where no process could be made for want of file descriptors there is no stdio either; `error` follows.
+    const { stdio } = this.#process as { readonly stdio?: ChildProcess['stdio'] };
+    this.#pipe = (stdio?.[3] as Socket | undefined) ?? new Socket();
+    this.#writer = new PipeWriter(this.#pipe, fdOf(this.#pipe));
     this.ready = new Promise((resolve, reject) => {
       this.#settleReady = { resolve, reject };
     });
@@ -122,7 +127,8 @@ export class SandboxChild {
     this.#flushes = true;
     process.nextTick(() => {
       this.#flushes = false;
-      if (!this.#ended && !this.#outgoing.isEmpty) this.#pipe.write(this.#outgoing.take());
+      if (this.#ended || this.#outgoing.isEmpty) return;
+      if (!this.#writer.write(this.#outgoing.take())) this.kill('gone');
     });
   }
 

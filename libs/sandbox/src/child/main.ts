@@ -1,10 +1,10 @@
-import { writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type ivm from 'isolated-vm';
 import { Incoming, Outgoing } from '../framing.js';
 import type { Message } from '../framing.js';
 import { markerWriter, monotonicMs } from '../marker.js';
+import { PipeWriter } from '../pipe-writer.js';
 import type { ToChild, ToParent } from '../wire.js';
 import { ChainWalker } from './chain-walker.js';
 
@@ -34,26 +34,8 @@ if (settings.user !== null) {
 const die = (): never => process.exit(1);
 
 const outgoing = new Outgoing();
-/** Set while the pipe is full; then the socket keeps the order. */
-let isQueued = false;
-
 const flush = (): void => {
-  if (outgoing.isEmpty) return;
-  const data = outgoing.take();
-  const bytes = typeof data === 'string' ? Buffer.from(data) : data;
-  let sent = 0;
-  if (!isQueued) {
-    try {
-      sent = writeSync(PIPE, bytes, 0, bytes.length);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') die();
-    }
-  }
-  if (sent === bytes.length) return;
-  isQueued = true;
-  socket.write(sent === 0 ? bytes : bytes.subarray(sent), () => {
-    isQueued = socket.writableLength > 0;
-  });
+  if (!outgoing.isEmpty && !writer.write(outgoing.take())) die();
 };
 
 const walker = new ChainWalker(vm, settings.isolateMiB, markerWriter(MARKER), {
@@ -117,6 +99,7 @@ const socket: Socket = new Socket({
     },
   },
 });
+const writer = new PipeWriter(socket, PIPE);
 socket.on('end', die);
 socket.on('close', die);
 socket.on('error', die);
