@@ -205,7 +205,8 @@ const readsOver = (sql: Sql, store: EventStore, sealing: Sealing, invocations: n
     search('nothing that fits', () => ({ hook: 'systemPrompt', outcome: 'claimed' })),
     search('hop that nobody had', () => ({ hop: 3 })),
     words('rare words', () => `ticket ${String(some(invocations / 100) * 100 + 42)}`),
-    words('words of one in a thousand', () => `package-${String(some(977))}`),
+    words('words of one in a thousand', () => `package-${String(100 + some(877))}`),
+    words('words of one in a hundred', () => `package-${String(10 + some(90))}`),
     words('words of every invocation', () => 'apt-get'),
     words('words that nobody wrote', () => 'nowhere to be found'),
   ];
