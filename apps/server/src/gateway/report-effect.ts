@@ -165,35 +165,23 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
   }
 }
 
+const repeated = [
+  'invocationId',
+  'operationId',
+  'turnId',
+  'turnInferred',
+  'sessionId',
+  'agentId',
+  'correlationId',
+  'root',
+  'dialect',
+  'hook',
+  'target',
+] as const;
+
 /** What an effect event repeats of its invocation, so that it can be found by the same words. */
-const about = ({
-  invocationId,
-  operationId,
-  turnId,
-  turnInferred,
-  sessionId,
-  agentId,
-  correlationId,
-  root,
-  dialect,
-  hook,
-  target,
-}: RecordedEvent): Partial<RecordedEvent> =>
-  Object.fromEntries(
-    Object.entries({
-      invocationId,
-      operationId,
-      turnId,
-      turnInferred,
-      sessionId,
-      agentId,
-      correlationId,
-      root,
-      dialect,
-      hook,
-      target,
-    }).filter(([, value]) => value !== undefined),
-  );
+const about = (opened: RecordedEvent): Partial<RecordedEvent> =>
+  Object.fromEntries(repeated.flatMap((field) => (opened[field] === undefined ? [] : [[field, opened[field]]])));
 
 @ApiTags('firing')
 @Controller('v1/accounts/:account/invocations')
