@@ -43,8 +43,8 @@ const batchEvents = 1000;
 const lookEveryMs = 5_000;
 
 /** What people wait for comes soonest; the rest may lag while hooks are fired. */
-const restsOf: { readonly [name: string]: Rest } = { record: { share: 1, leastMs: 80, mostMs: 250 } };
-const easy: Rest = { share: 4, leastMs: 250, mostMs: 1000 };
+const restsOf: { readonly [name: string]: Rest } = { record: { pauseMs: 80, share: 0 } };
+const easy: Rest = { pauseMs: 250, share: 1 };
 
 /** How one read model does, as `/health/ready` tells it. */
 interface ModelLag {
@@ -109,6 +109,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     const handle = resting(
       (events, sql) => this.handle(projection, generation, events, sql),
       restsOf[projection.name] ?? easy,
+      batchEvents,
       this.store,
     );
     const follower = startFollower({

@@ -3,7 +3,8 @@ import type { Sql, StoredEvent } from '#event-store';
 import { resting } from './resting.js';
 
 const sql = {} as Sql;
-const events: readonly StoredEvent[] = [];
+const few: readonly StoredEvent[] = [];
+const full = [{}, {}] as unknown as readonly StoredEvent[];
 
 /** A store whose commits a test makes. */
 const commits = () => {
@@ -30,7 +31,7 @@ const isTakenAtOnce = async (batch: () => Promise<void>, taken: () => number): P
 };
 
 describe('a resting follower', () => {
-  it('takes single appends and a backlog at once, and rests while appends come one after another', async () => {
+  it('takes single appends and a backlog at once, and rests while appends come one after another unless it is behind', async () => {
     let count = 0;
     const store = commits();
     const handle = resting(
@@ -38,12 +39,13 @@ describe('a resting follower', () => {
         count += 1;
         return Promise.resolve();
       },
-      { share: 1, leastMs: 20, mostMs: 50 },
+      { pauseMs: 20, share: 0 },
+      2,
       { onAppended: (listener) => store.onAppended(listener) },
     );
-    const atOnce = (): Promise<boolean> =>
+    const atOnce = (batch = few): Promise<boolean> =>
       isTakenAtOnce(
-        () => handle(events, sql),
+        () => handle(batch, sql),
         () => count,
       );
     expect(await atOnce()).toBe(true);
@@ -52,6 +54,8 @@ describe('a resting follower', () => {
     store.commit(10);
     expect(await atOnce()).toBe(false);
     expect(await atOnce()).toBe(true);
-    expect(count).toBe(4);
+    store.commit(10);
+    expect(await atOnce(full)).toBe(true);
+    expect(count).toBe(5);
   });
 });
