@@ -384,6 +384,19 @@ describe('a realm', () => {
     expect(said((await outcomesOf(sandbox, [counter]))[0])).toBe(changedTo([2, 2]));
   });
 
+  it('that was not used for longest goes when there are too many', async () => {
+    const account = 'many plugins';
+    const counters = Array.from({ length: 140 }, () =>
+      handlerOf('((n) => () => ++n)(0)', { timeoutMs: 5_000 }, { account }),
+    );
+    for (const counter of counters) expect(said((await outcomesOf(sandbox, [counter]))[0])).toBe(changedTo(1));
+    const again = async (at: number): Promise<string> => {
+      const counter = counters[at];
+      return counter === undefined ? '' : said((await outcomesOf(sandbox, [counter]))[0]);
+    };
+    expect([await again(139), await again(138), await again(0)]).toEqual([changedTo(2), changedTo(2), changedTo(1)]);
+  });
+
   it('of one plugin is not seen by another', async () => {
     const chain = [
       handlerOf(

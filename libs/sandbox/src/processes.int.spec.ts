@@ -176,6 +176,35 @@ describe('children and accounts', () => {
     expect(await outcomesOf(sandbox, [handlerOf('(v) => v')])).toEqual([{ kind: 'not_run' }]);
   });
 
+  (isRoot ? it : it.skip)('a child that is busy lets others go first, and only while it is', async () => {
+    const sandbox = await start();
+    await outcomesOf(sandbox, [handlerOf('(v) => v')]);
+    const [pid = 0] = sandboxPids(process.pid);
+    const loop = outcomesOf(sandbox, [handlerOf('() => { for (;;); }', { timeoutMs: 1_500 })]);
+    await until(() => sandboxPids(process.pid).some((each) => niceOf(each) === 10));
+    expect((await loop).map(said)).toEqual(['timed_out sync']);
+    await until(() => sandboxPids(process.pid).every((each) => niceOf(each) === 0));
+    expect(isAlive(pid)).toBe(true);
+  });
+
+  it('two thousand chains leave the same process, with plugins coming and going', async () => {
+    const sandbox = await start();
+    await outcomesOf(sandbox, [handlerOf('(v) => v')]);
+    const before = sandboxPids(process.pid);
+    expect(before.length).toBeGreaterThan(0);
+    const more = { timeoutMs: 20_000 };
+    let plugins = [1, 2, 3].map(() => handlerOf('async (v, t) => v + await t.ask()', more));
+    for (let round = 0; round < 40; round++) {
+      const all = Array.from({ length: 50 }, () => outcomesOf(sandbox, plugins));
+      const last = (await Promise.all(all)).map((outcomes) => said(outcomes[2]));
+      expect(new Set(last)).toEqual(new Set([changedTo('aokokok')]));
+      const [oldest, ...rest] = plugins;
+      if (oldest !== undefined) sandbox.forget('acme', oldest.realm.pluginId);
+      plugins = [...rest, handlerOf('async (v, t) => v + await t.ask()', more)];
+    }
+    expect(before.every(isAlive)).toBe(true);
+  });
+
   it('a thousand chains at once, of which some die, all end right', async () => {
     const sandbox = await start();
     const good = handlerOf('async (v, t) => v + await t.ask(v)', { timeoutMs: 60_000 });
@@ -309,3 +338,6 @@ describe('a child', () => {
 
 /** Clock ticks that a process has run. */
 const busyTicks = (pid: number): number => Number(read(`/proc/${pid}/stat`).split(') ')[1]?.split(' ')[11] ?? 0);
+
+/** The number by which a process lets others go first. */
+const niceOf = (pid: number): number => Number(read(`/proc/${pid}/stat`).split(') ')[1]?.split(' ')[16] ?? 0);

@@ -61,7 +61,7 @@ export interface HandlerRun {
   readonly args: string;
   /** Whether a patch this handler returns is given to the handlers after it (not in mode `observe`). */
   readonly advances: boolean;
-  /** Raw tags (first character of the raw result) after which the chain stops, e.g. `'!'`. Failures are named `'failed'`. */
+  /** Raw tags (first character of the raw result) after which the chain stops, e.g. `'!'`. Failures, failed loads included, are named `'failed'`. */
   readonly stopsOn: readonly string[];
 }
 
@@ -86,7 +86,10 @@ export interface RunningChain {
 }
 
 export type HandlerOutcome =
-  /** `raw` is the guest program's text: a tag character, then whatever that tag means to the dialect. */
+  /**
+   * `raw` is the guest program's text: a tag character, then whatever that tag means to the dialect. `late`: the time was
+   * up when the result had been read.
+   */
   | { readonly kind: 'returned'; readonly raw: string; readonly durationMs: number; readonly late: boolean }
   | {
       readonly kind: 'failed';

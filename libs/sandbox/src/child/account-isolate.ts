@@ -48,8 +48,11 @@ export type Opened =
  * which creating contexts does not start, and an isolate of 64 MiB died after 414 of them.
  */
 const MAX_DEAD_CONTEXTS = 64;
-/** Warm realms of one plugin revision that are kept for runs at the same time. */
-const MAX_FREE = 4;
+/**
+ * Contexts up to which those that runs at the same time needed are kept, about 0.2 MiB each; beyond it, one of each
+ * plugin revision is.
+ */
+const MAX_SPARE_CONTEXTS = 160;
 
 /** The isolate of one account with the warm realms of its plugins. It lives until it is lost, retired or idle. */
 export class AccountIsolate {
@@ -95,7 +98,12 @@ export class AccountIsolate {
   give(realm: LiveRealm, isWanted: boolean): void {
     if (this.isolate.isDisposed) return;
     const free = this.#free.get(realm.source.id);
-    if (realm.source.fresh || !isWanted || (free !== undefined && free.length >= MAX_FREE)) this.#release(realm);
+    if (
+      realm.source.fresh ||
+      !isWanted ||
+      (free !== undefined && free.length > 0 && this.#made - this.#dead > MAX_SPARE_CONTEXTS)
+    )
+      this.#release(realm);
     else if (free === undefined) this.#free.set(realm.source.id, [realm]);
     else free.push(realm);
   }
@@ -136,7 +144,10 @@ export class AccountIsolate {
       script.runSync(context, { timeout: Math.max(1, Math.ceil(budgetMs)) });
     } catch (error) {
       const fault = this.#loadFault(source, enter, error, performance.now() - started, budgetMs);
-      if (fault !== null) return fault;
+      if (fault !== null) {
+        this.#dead++;
+        return fault;
+      }
     }
     script.release();
     const report = enter.applySync(undefined, [ENTER.report]);
