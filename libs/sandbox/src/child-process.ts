@@ -265,10 +265,14 @@ const residentBytes = (pid: number): number => {
   }
 };
 
-/** A file without a name, shared with the child. */
+/** A file without a name, shared with the child. Where an open file keeps its name, it stays behind. */
 const openNameless = (): number => {
   const folder = mkdtempSync(join(tmpdir(), 'hookledger-'));
   const fd = openSync(join(folder, 'marker'), 'w+');
-  rmSync(folder, { recursive: true, force: true });
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // Windows: a few bytes in the folder for temporary files.
+  }
   return fd;
 };
