@@ -1,6 +1,16 @@
 import { IsString } from 'class-validator';
 import { dialectOf, type Dialect, type Opening } from '#dialects';
-import { AbsentOrNull, escapePointer, IsInstant, IsWireId, Problem, readDto, type FieldFault } from '#platform';
+import {
+  AbsentOrNull,
+  escapePointer,
+  isId,
+  IsInstant,
+  IsWireId,
+  Problem,
+  readDto,
+  readInstant,
+  type FieldFault,
+} from '#platform';
 import type { Json, JsonObject } from '#record';
 
 /** What a firing says beside the hook's own arguments. A field that is null is a field that is not given. */
@@ -65,7 +75,32 @@ const split = (body: unknown): { readonly envelope: JsonObject; readonly own: Js
   };
 };
 
+type Look = (text: string) => boolean;
+
+const looks: { readonly [K in keyof FiringEnvelope]: Look } = {
+  turnId: isId,
+  sessionId: isId,
+  agentId: isId,
+  operationId: isId,
+  correlationId: isId,
+  occurredAt: (text) => 'time' in readInstant(text),
+  cause: () => true,
+  lineage: () => true,
+  chainOf: isId,
+  dataSubject: isId,
+};
+
+/**
+ * Whether an envelope fits, at a look: what its decorators say, in a hundredth of their time, since every firing has
+ * one. Where it does not, class-validator says what is wrong.
+ */
+export const fitsAtALook = (given: JsonObject): boolean =>
+  Object.entries(given).every(
+    ([field, value]) => value === null || (typeof value === 'string' && looks[field as keyof FiringEnvelope](value)),
+  );
+
 const envelopeOf = (given: JsonObject, faults: FieldFault[]): FiringEnvelope => {
+  if (fitsAtALook(given)) return Object.assign(new FiringEnvelope(), given);
   try {
     return readDto(FiringEnvelope, given);
   } catch (error) {
