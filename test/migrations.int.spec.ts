@@ -8,6 +8,7 @@ const released: { readonly [name: string]: string } = {
   CreateLog1764500000000: 'a25e386af1cade0ab52079f707027bd9ee68f1bfd138e680c649d8d6495885e2',
   CreateAppend1764500000001: '164551e7e055b81734c520a6895083cb30e6fb50d47be936c74fc1bc256126ef',
   CreateAccounts1764500000020: '8ee31bc6bd4e58e236d8e8e5b2ef60248e8186481f62675d52019a8e9e69582e',
+  CreateMasterInForce1764500000050: '83fa5e8df12f37dc0e737d033e35428f39e87ac47ea828156bd5fec022686338',
 };
 
 const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {

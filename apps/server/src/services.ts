@@ -3,8 +3,8 @@ import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
 import { createMetrics, Readiness, StartFailure } from '#platform';
 import { startSandbox } from '#sandbox';
-import { loadMasterKey, MasterKeyProblem, postgresSealing } from '#sealing';
-import type { MasterKey } from '#sealing';
+import { loadMasterKeys, MasterKeyProblem, openRootSecret, postgresSealing } from '#sealing';
+import type { MasterKeys } from '#sealing';
 import type { AppServices } from './app.module.js';
 import { AccountDirectory } from './control/accounts/account-directory.js';
 import { ensureDefaultAccount } from './control/accounts/first-start.js';
@@ -39,7 +39,7 @@ export const startServices = async (
   };
   try {
     makeDataDir(config.dataDir);
-    const master = readMasterKey(config);
+    const masterKeys = readMasterKeys(config);
     const database = await openDatabase(config, logger);
     stops.push(() => database.stop());
     const log = (level: 'info' | 'warn' | 'error', message: string, facts: object = {}): void =>
@@ -60,9 +60,9 @@ export const startServices = async (
     const watched = watchLog(postgresEventStore({ connectionString: database.url, log }));
     const { store } = watched;
     stops.push(() => store.close());
-    const sealing = postgresSealing({ sql: poolOf(sealingPool, hotPatienceMs), store, masterKey: master });
-    // Derived once more: what signs cursors and tokens is never the key that wraps.
-    const masterKey = master.wrapping.export();
+    const keySql = poolOf(sealingPool, hotPatienceMs);
+    const sealing = postgresSealing({ sql: keySql, store, masterKeys });
+    const masterKey = await rootSecret(keySql, masterKeys);
     const sandbox = await startSandbox({ ...config.sandbox, log });
     stops.push(() => sandbox.close());
     const directory = new AccountDirectory({ store, sql, masterKey, logger });
@@ -93,10 +93,26 @@ export const startServices = async (
   }
 };
 
-const readMasterKey = ({ masterKey, dataDir }: ServerConfig): MasterKey => {
+const readMasterKeys = ({ masterKey, masterKeyNext, dataDir }: ServerConfig): MasterKeys => {
   try {
-    return loadMasterKey({ environment: masterKey ?? undefined, dataDir });
+    return loadMasterKeys({
+      environment: masterKey ?? undefined,
+      nextEnvironment: masterKeyNext ?? undefined,
+      dataDir,
+    });
   } catch (error) {
-    throw error instanceof MasterKeyProblem ? new StartFailure(`${error.message}.`) : error;
+    throw startFailureOf(error);
   }
 };
+
+/** What signs and tags: it outlives the master key that wraps it (ADR 8). */
+const rootSecret = async (sql: Sql, masterKeys: MasterKeys): Promise<Buffer> => {
+  try {
+    return await openRootSecret(sql, masterKeys);
+  } catch (error) {
+    throw startFailureOf(error);
+  }
+};
+
+const startFailureOf = (error: unknown): unknown =>
+  error instanceof MasterKeyProblem ? new StartFailure(`${error.message}.`) : error;

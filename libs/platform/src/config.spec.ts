@@ -11,6 +11,7 @@ describe('the configuration', () => {
       databaseUrl: null,
       operatorKey: null,
       masterKey: null,
+      masterKeyNext: null,
     });
   });
 

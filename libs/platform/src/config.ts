@@ -21,6 +21,8 @@ export interface ServerConfig {
   readonly operatorKey: string | null;
   /** `HOOKLEDGER_MASTER_KEY`; null = made at the first start and kept in `dataDir`. */
   readonly masterKey: string | null;
+  /** `HOOKLEDGER_MASTER_KEY_NEXT`: the key that a rotation goes over to; null outside of one. */
+  readonly masterKeyNext: string | null;
   readonly logLevel: LogLevel;
   readonly sandbox: { readonly jit: boolean; readonly require: boolean; readonly shared: boolean };
   /** How long a stop waits for requests that run, ms. */
@@ -52,6 +54,7 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   databasePool: readCount(env, 'HOOKLEDGER_DB_POOL', 8, 2, 200),
   operatorKey: readOperatorKey(env),
   masterKey: setting(env, 'HOOKLEDGER_MASTER_KEY'),
+  masterKeyNext: setting(env, 'HOOKLEDGER_MASTER_KEY_NEXT'),
   logLevel: readLogLevel(env),
   sandbox: {
     jit: readFlag(env, 'HOOKLEDGER_SANDBOX_JIT'),

@@ -8,7 +8,7 @@ export const LOGGER = Symbol('Logger');
 export const METRICS = Symbol('Metrics');
 /** `KeyRing`: keys and accounts as the guard asks for them. */
 export const KEY_RING = Symbol('KeyRing');
-/** `Buffer`: the master key, for keys derived from it (`hkdf` with an own label each). */
+/** `Buffer`: the root secret under the master key, for keys derived from it (`hkdf` with an own label each). */
 export const MASTER_KEY = Symbol('MasterKey');
 /** `AbortSignal`: fires when the program begins to stop, so that streams and long waits end. */
 export const STOPPING = Symbol('Stopping');

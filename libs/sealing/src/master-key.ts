@@ -34,10 +34,19 @@ export interface MasterKeyPlaces {
  */
 export const loadMasterKey = ({ environment, dataDir }: MasterKeyPlaces): MasterKey => {
   if (environment !== undefined && environment !== '') {
-    return masterKeyFrom(bytesOf(environment, 'HOOKLEDGER_MASTER_KEY'), 'environment');
+    return masterKeyFromText(environment, 'HOOKLEDGER_MASTER_KEY');
   }
   const path = join(dataDir, 'master.key');
   makeUnlessThere(path);
+  return masterKeyFromFile(path);
+};
+
+/** The key that a text of the environment stands for; `where` is named by the `MasterKeyProblem` for one that is none. */
+export const masterKeyFromText = (text: string, where: string): MasterKey =>
+  masterKeyFrom(bytesOf(text, where), 'environment');
+
+/** The key in a file that exists. Throws `MasterKeyProblem` for one that is none or that others may read. */
+export const masterKeyFromFile = (path: string): MasterKey => {
   refuseIfOpenToOthers(path);
   return masterKeyFrom(bytesOf(readFileSync(path, 'utf8').trim(), path), 'file');
 };

@@ -6,8 +6,10 @@ import type { Sealed } from '#record';
 import type { TestDatabase } from '../../../test/support/test-postgres.js';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
 import { sealingContract } from './contract.js';
-import { rewrapDataKeys } from './data-keys.js';
+import { openRootSecret, putMasterInForce, readMasterInForce, readRootSecret, rewrapDataKeys } from './data-keys.js';
+import type { MasterKey } from './master-key.js';
 import { masterKeyFrom, MasterKeyProblem } from './master-key.js';
+import { masterKeysOf } from './master-keys.js';
 import { postgresSealing } from './postgres-sealing.js';
 import type { Envelope, KeyErasure, Scope, Sealing } from './sealing.js';
 
@@ -34,6 +36,8 @@ const openBench = async (): Promise<Bench> => {
   };
 };
 
+const newMaster = (): MasterKey => masterKeyFrom(randomBytes(32), 'environment');
+
 /** The append that carries an envelope's blobs. */
 const storeBlobs = async (store: EventStore, blobs: ReturnType<Envelope['blobs']>): Promise<void> => {
   if (blobs.length === 0) return;
@@ -44,12 +48,12 @@ const storeBlobs = async (store: EventStore, blobs: ReturnType<Envelope['blobs']
 sealingContract('Postgres', async () => {
   const bench = await openBench();
   const { sql, store } = bench;
-  const sealing = postgresSealing({ sql, store, masterKey: masterKeyFrom(randomBytes(32), 'environment') });
+  const sealing = postgresSealing({ sql, store, masterKeys: masterKeysOf(newMaster()) });
   return { sealing, store: (blobs) => storeBlobs(store, blobs), close: () => bench.close() };
 });
 
 describe('data keys in Postgres', () => {
-  const masterKey = masterKeyFrom(randomBytes(32), 'environment');
+  const masterKey = newMaster();
   const scope: Scope = { kind: 'session', id: 's' };
   let bench: Bench;
 
@@ -59,7 +63,7 @@ describe('data keys in Postgres', () => {
 
   afterAll(() => bench.close());
 
-  const replica = (): Sealing & KeyErasure => postgresSealing({ ...bench, masterKey });
+  const replica = (): Sealing & KeyErasure => postgresSealing({ ...bench, masterKeys: masterKeysOf(masterKey) });
   const sealIn = async (sealing: Sealing, account: string, value: string, at: Scope = scope): Promise<Sealed> => {
     const envelope = await sealing.envelope(account, at);
     const sealed = envelope.seal(value);
@@ -127,7 +131,7 @@ describe('data keys in Postgres', () => {
   it('cannot be used without their master key, and the message names it without giving it away', async () => {
     const account = randomUUID();
     const sealed = await sealIn(replica(), account, 'secret');
-    const stranger = postgresSealing({ ...bench, masterKey: masterKeyFrom(randomBytes(32), 'environment') });
+    const stranger = postgresSealing({ ...bench, masterKeys: masterKeysOf(newMaster()) });
     await expect(stranger.open(account, sealed)).rejects.toThrow(MasterKeyProblem);
     await expect(stranger.open(account, sealed)).rejects.toThrow(masterKey.id);
   });
@@ -135,17 +139,78 @@ describe('data keys in Postgres', () => {
   it('go over to a new master key, while both work, without a change to what they sealed', async () => {
     const account = randomUUID();
     const sealed = await sealIn(replica(), account, 'secret');
-    const next = masterKeyFrom(randomBytes(32), 'environment');
-    const during = postgresSealing({ ...bench, masterKey: next, formerMasterKeys: [masterKey] });
-    const sealedDuring = await sealIn(during, account, 'during', { kind: 'session', id: 'new' });
-    expect(await during.open(account, sealed)).toEqual({ kind: 'open', value: 'secret' });
+    const next = newMaster();
+    const knowsBoth = postgresSealing({ ...bench, masterKeys: masterKeysOf(masterKey, next) });
+    expect(await putMasterInForce(bench.sql, masterKey, next)).toBe(true);
+    // A replica that began with the old key makes new keys under the new one from this moment on.
+    const sealedDuring = await sealIn(knowsBoth, account, 'during', { kind: 'session', id: 'new' });
+    expect(await knowsBoth.open(account, sealed)).toEqual({ kind: 'open', value: 'secret' });
 
     expect(await rewrapDataKeys(bench.sql, masterKey, next)).toBeGreaterThan(0);
     expect(await rewrapDataKeys(bench.sql, masterKey, next)).toBe(0);
-    const after = postgresSealing({ ...bench, masterKey: next });
+    const { id, former, keys } = await readMasterInForce(bench.sql);
+    expect([id, former, [...keys.keys()]]).toEqual([next.id, masterKey.id, [next.id]]);
+    const after = postgresSealing({ ...bench, masterKeys: masterKeysOf(next) });
     expect(await after.open(account, sealed)).toEqual({ kind: 'open', value: 'secret' });
     expect(await after.open(account, sealedDuring)).toEqual({ kind: 'open', value: 'during' });
     await expect(replica().open(account, sealed)).rejects.toThrow(MasterKeyProblem);
+    await putMasterInForce(bench.sql, next, masterKey);
     await rewrapDataKeys(bench.sql, next, masterKey);
+  });
+
+  it('are under the key in force, however many are being made while it changes', async () => {
+    const next = newMaster();
+    const both = masterKeysOf(masterKey, next);
+    const account = randomUUID();
+    const making = Array.from({ length: 60 }, async (_, n) => {
+      const sealing = postgresSealing({ ...bench, masterKeys: both });
+      return sealIn(sealing, account, 'x', { kind: 'session', id: `s-${String(n % 30)}` });
+    });
+    await putMasterInForce(bench.sql, masterKey, next);
+    await rewrapDataKeys(bench.sql, masterKey, next);
+    await Promise.all(making);
+    expect([...(await readMasterInForce(bench.sql)).keys.keys()]).toEqual([next.id]);
+    await putMasterInForce(bench.sql, next, masterKey);
+    await rewrapDataKeys(bench.sql, next, masterKey);
+  });
+});
+
+describe('the root secret', () => {
+  let bench: Bench;
+  const master = newMaster();
+
+  beforeAll(async () => {
+    bench = await openBench();
+  });
+
+  afterAll(() => bench.close());
+
+  it('is one for all replicas, and outlives its master key', async () => {
+    expect(await readRootSecret(bench.sql, masterKeysOf(master))).toBeNull();
+    const opened = await Promise.all(Array.from({ length: 8 }, () => openRootSecret(bench.sql, masterKeysOf(master))));
+    const root = opened[0] ?? Buffer.alloc(0);
+    expect(root).toHaveLength(32);
+    expect(new Set(opened.map((bytes) => bytes.toString('hex'))).size).toBe(1);
+    const next = newMaster();
+    await putMasterInForce(bench.sql, master, next);
+    await rewrapDataKeys(bench.sql, master, next);
+    expect(await openRootSecret(bench.sql, masterKeysOf(next))).toEqual(root);
+    await expect(openRootSecret(bench.sql, masterKeysOf(master))).rejects.toThrow(next.id);
+    await putMasterInForce(bench.sql, next, master);
+    await rewrapDataKeys(bench.sql, next, master);
+  });
+
+  it('is never made where the database is under a key that was not given', async () => {
+    await bench.sql.query("delete from data_key where scope = 'root'");
+    await expect(openRootSecret(bench.sql, masterKeysOf(newMaster()))).rejects.toThrow(MasterKeyProblem);
+    expect(await bench.sql.query("select 1 from data_key where scope = 'root'")).toEqual([]);
+  });
+
+  it('cannot be reached by an erasure', async () => {
+    await openRootSecret(bench.sql, masterKeysOf(master));
+    const sealing = postgresSealing({ ...bench, masterKeys: masterKeysOf(master) });
+    await sealing.erase('system', { kind: 'account' });
+    await sealing.erase('system', { kind: 'session', id: 'root' });
+    expect(await readRootSecret(bench.sql, masterKeysOf(master))).toHaveLength(32);
   });
 });

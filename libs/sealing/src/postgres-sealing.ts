@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { EventStore, Sql } from '#event-store';
 import { storedDataKeys } from './data-keys.js';
 import { keyedSealing, scopeName } from './keyed-sealing.js';
-import type { MasterKey } from './master-key.js';
+import type { MasterKeys } from './master-keys.js';
 import type { KeyErasure, Sealing } from './sealing.js';
 
 /** What sealing needs. */
@@ -10,14 +10,12 @@ export interface PostgresSealingOptions {
   readonly sql: Sql;
   /** Gives the blobs. */
   readonly store: Pick<EventStore, 'blob'>;
-  readonly masterKey: MasterKey;
-  /** Masters that data keys may still be wrapped by, while a rotation is under way. */
-  readonly formerMasterKeys?: readonly MasterKey[];
+  readonly masterKeys: MasterKeys;
 }
 
 /** Sealing with data keys in Postgres, wrapped by the master key. */
 export const postgresSealing = (options: PostgresSealingOptions): Sealing & KeyErasure => {
-  const keys = storedDataKeys(options.sql, [options.masterKey, ...(options.formerMasterKeys ?? [])]);
+  const keys = storedDataKeys(options.sql, options.masterKeys);
   // Still sealed: a destroyed key closes what is cached as well.
   const blobs = new LRUCache<string, Uint8Array>({
     maxSize: 16 * 1024 * 1024,
