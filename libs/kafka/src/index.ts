@@ -1,0 +1,50 @@
+export type {
+  ConsumedMessage,
+  GroupBatch,
+  GroupMember,
+  GroupOptions,
+  Kafka,
+  OutgoingMessage,
+  PartitionOffsets,
+  Producer,
+  ReadTopicOptions,
+  SendLimits,
+  TopicPolicy,
+  Topics,
+  TopicSpec,
+  TopicState,
+} from './port.js';
+export { KafkaFailure } from './port.js';
+export type {
+  BlobHead,
+  CheckpointRecord,
+  DataKeyRecord,
+  DecodedBlobPart,
+  DecodedCheckpoint,
+  DecodedEvent,
+  DecodedKey,
+  EncodeOptions,
+  EventRecord,
+  LogKeyRecord,
+} from './messages.js';
+export {
+  blobTombstones,
+  dataKeyTombstone,
+  decodeBlobPart,
+  decodeCheckpoint,
+  decodeEvent,
+  decodeKey,
+  encodeBlob,
+  encodeCheckpoint,
+  encodeDataKey,
+  encodeEvent,
+  encodeLogKey,
+  eventKey,
+  eventRecord,
+  eventSource,
+  messageSize,
+  withBytes,
+} from './messages.js';
+export { partitionOf } from './partitions.js';
+export type { TopicNames } from './topic-names.js';
+export { topicNames } from './topic-names.js';
