@@ -20,18 +20,23 @@ const shared = {
   },
 };
 
-const suite = (displayName, testMatch, testPathIgnorePatterns = []) => ({
+/** One kind of tests: which files it has, in the settings that all share. */
+export const suite = (displayName, testMatch, testPathIgnorePatterns = []) => ({
   ...shared,
   displayName,
   testMatch,
   testPathIgnorePatterns: ['/node_modules/', '/dist/', ...testPathIgnorePatterns],
 });
 
-/** unit: pure. int: real Postgres or real sandbox processes. e2e: the running program. */
+/** unit: pure. int: real Postgres or real sandbox processes. e2e: the running program. For kafka: jest.kafka.config.js. */
 export default {
   globalSetup: '<rootDir>/test/support/require-node-24.js',
   projects: [
-    suite('unit', ['<rootDir>/{apps,libs,examples}/**/*.spec.ts'], ['\\.int\\.spec\\.ts$', '\\.e2e\\.spec\\.ts$']),
+    suite(
+      'unit',
+      ['<rootDir>/{apps,libs,examples}/**/*.spec.ts'],
+      ['\\.int\\.spec\\.ts$', '\\.e2e\\.spec\\.ts$', '\\.kafka\\.spec\\.ts$'],
+    ),
     suite('int', ['<rootDir>/{apps,libs,examples}/**/*.int.spec.ts', '<rootDir>/test/**/*.int.spec.ts']),
     suite('e2e', ['<rootDir>/test/**/*.e2e.spec.ts']),
   ],
