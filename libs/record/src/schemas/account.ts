@@ -19,6 +19,13 @@ import {
 const role = oneOf('runtime', 'admin', 'approver', 'auditor', 'operator');
 const range = object({ first: position(), last: position(), events: count() });
 
+/** Everything given must hold of an event, or of one of its stream. */
+const holdScope = object({
+  kind: oneOf('account', 'session', 'subject', 'agent', 'plugin'),
+  'id?': id('Of a subject: its HMAC.'),
+  'name?': sealedOrNull,
+});
+
 /** Streams of an account: `account`, `key/{id}`, `secret/{name}`, `reads` and others. */
 export const accountSchemas = {
   'account.created': object({ id: id(), name: text() }),
@@ -70,15 +77,34 @@ export const accountSchemas = {
   }),
   'replay.started': object({ replayId: id(), to: text(), source: oneOf('postgres', 'kafka'), 'filter?': anyObject() }),
   'replay.finished': object({ replayId: id(), events: count(), 'differences?': count(), outcome: id() }),
-  'retention.set': object({ before: mapOf(nullable(count())), after: mapOf(nullable(count('Days.'))) }),
-  'retention.purged': object({ ranges: list(range), events: count(), policy: anyObject(), 'holds?': list(id()) }),
-  'hold.placed': object({ holdId: id(), scope: anyObject(), reason: sealedOrNull }),
+  'retention.set': object({
+    before: mapOf(nullable(count('Days.'))),
+    after: mapOf(nullable(count('Days; null: kept for good.'))),
+    'version?': count('How often it was set, this time included.'),
+    'reason?': sealedOrNull,
+  }),
+  'retention.purged': object({
+    ranges: list(range, 'What was removed: account positions, in order; every position of a range.'),
+    events: count('How many events that is.'),
+    policy: mapOf(object({ days: count(), before: time('Events of this class recorded before were past it.') })),
+    'holds?': list(id(), 'Holds in force, whose events stayed.'),
+    'purgeId?': id('The run that this is a part of.'),
+    'root?': nullable(digest('SHA-256 over the leaf hashes of what was removed, in the order of positions.')),
+    'types?': mapOf(count('Events by type.')),
+    'blobs?': list(digest(), 'Blobs that no other event names, removed after the events of the run.'),
+    'cause?': oneOf('asked', 'scheduled'),
+    'reason?': sealedOrNull,
+  }),
+  'hold.placed': object({ holdId: id(), scope: holdScope, reason: sealedOrNull }),
   'hold.released': object({ holdId: id(), reason: sealedOrNull }),
   'payload.erased': object({
     scope: object({ kind: oneOf('subject', 'session', 'account'), 'id?': id('Of a subject: its HMAC.') }),
     keys: list(id(), 'Data keys that were destroyed.'),
-    blobs: count(),
+    blobs: count('How many blobs this event names.'),
     reason: sealedOrNull,
+    'erasureId?': id(),
+    'state?': oneOf('begun', 'part', 'done'),
+    'blobHashes?': list(digest(), 'Blobs that were removed.'),
   }),
   'alarm.raised': object({ code: id(), 'detail?': sealedOrNull, 'facts?': anyObject() }),
 } as const;

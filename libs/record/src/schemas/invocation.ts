@@ -27,6 +27,7 @@ const opened = object({
   'dataSubject?': object({ hmac: digest(), sealed: sealed() }),
   'turnPrompted?': flag('With an inferred turn: whether it has had its system prompt, this firing included.'),
   'halted?': failureMode,
+  'instance?': id('The server process that ran it, where the opening was written before the end.'),
 });
 
 const ran = (more: Parameters<typeof object>[0] = {}): ReturnType<typeof object> =>
@@ -61,6 +62,26 @@ const closed = object({
   metered: count('Handler runs that are metered.'),
 });
 
+const lost = object({
+  metered: count('Handler runs that are metered: those that ended, and those that had started.'),
+  'handlerIndex?': count('Place in the chain of the first handler that had started and did not end.'),
+  'cause?': oneOf('instance_gone', 'given_up'),
+  'instance?': nullable(id('The server process that ran it.')),
+  'handlers?': list(
+    object({ index, pluginId: id(), state: oneOf('ended', 'lost', 'unknown') }),
+    'The chain: what ended, what had started, and what nothing is on record of.',
+  ),
+  'hostCalls?': list(
+    object({
+      callId: id(),
+      member: id(),
+      pluginId: nullable(id()),
+      state: oneOf('done', 'failed', 'refused', 'unknown'),
+    }),
+    'Host calls that were asked, and how far they got.',
+  ),
+});
+
 /** Stream `invocation/{id}`. */
 export const invocationSchemas = {
   'invocation.opened': opened,
@@ -78,7 +99,7 @@ export const invocationSchemas = {
   'handler.skipped': ran({ cause: oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded') }),
   'handler.not_run': object({ index, cause: oneOf('not_loaded', 'not_applicable', 'after_cancel'), warnings }),
   'invocation.closed': closed,
-  'invocation.lost': object({ metered: count(), 'handlerIndex?': index }),
+  'invocation.lost': lost,
   'effect.reported': object({
     applied: flag(),
     'digest?': sealed('The runtime’s digest of what it applied, as sent.'),
