@@ -50,6 +50,8 @@ export interface TopicState {
   readonly partitions: number;
   /** Bytes of the largest record batch that the topic takes. */
   readonly maxMessageBytes: number;
+  /** True when it was not there and this call made it. */
+  readonly isNew: boolean;
   /** In words for an operator: what is not as it must be (finite retention, other partitions, another policy). */
   readonly findings: readonly string[];
 }

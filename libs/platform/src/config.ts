@@ -29,7 +29,36 @@ export interface ServerConfig {
   readonly drainMs: number;
   /** `HOOKLEDGER_TEXT_SEARCH`: whether the plaintext that `text=` searches is kept; on unless switched off. */
   readonly textSearch: boolean;
+  /** Null = no Kafka: `HOOKLEDGER_KAFKA_BROKERS` is not set. */
+  readonly kafka: KafkaConfig | null;
 }
+
+/** The cluster that the log is relayed to. */
+export interface KafkaConfig {
+  /** `host:port` of some brokers; they name the rest. */
+  readonly brokers: readonly string[];
+  /** Null = in the clear. Files of PEM; `ca` null = the authorities that Node trusts. */
+  readonly tls: { readonly ca: string | null; readonly cert: string | null; readonly key: string | null } | null;
+  readonly sasl: KafkaSasl | null;
+  readonly topicPrefix: string;
+  /** Of a topic that is made; one that exists keeps its own. */
+  readonly partitions: number;
+  /** Null = the broker's default. */
+  readonly replicas: number | null;
+  /** Accounts whose events have a topic of their own. */
+  readonly accountTopics: readonly string[];
+  /** How long the relay's owner may be silent before another replica takes over, ms. */
+  readonly leaseMs: number;
+}
+
+/** How the program says to Kafka who it is. */
+export interface KafkaSasl {
+  readonly mechanism: (typeof saslMechanisms)[number];
+  readonly username: string;
+  readonly password: string;
+}
+
+const saslMechanisms = ['plain', 'scram-sha-256', 'scram-sha-512'] as const;
 
 const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -63,7 +92,91 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   },
   drainMs: readCount(env, 'HOOKLEDGER_DRAIN_SECONDS', 10, 0, 600) * 1000,
   textSearch: readFlag(env, 'HOOKLEDGER_TEXT_SEARCH', true),
+  kafka: readKafka(env, cwd),
 });
+
+const readKafka = (env: Environment, cwd: string): KafkaConfig | null => {
+  const brokers = readList(env, 'HOOKLEDGER_KAFKA_BROKERS');
+  if (brokers.length === 0) return null;
+  const wrong = brokers.findIndex((broker) => !/^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}$/u.test(broker));
+  if (wrong !== -1) {
+    // Not repeated: somebody may have put a name and a password in front.
+    throw new StartFailure(
+      `HOOKLEDGER_KAFKA_BROKERS is a list of host:port with commas between them; its entry ${wrong + 1} is none.`,
+    );
+  }
+  return {
+    brokers,
+    tls: readKafkaTls(env, cwd),
+    sasl: readKafkaSasl(env),
+    topicPrefix: readTopicPrefix(env),
+    partitions: readCount(env, 'HOOKLEDGER_KAFKA_PARTITIONS', 12, 1, 10_000),
+    replicas:
+      setting(env, 'HOOKLEDGER_KAFKA_REPLICAS') === null
+        ? null
+        : readCount(env, 'HOOKLEDGER_KAFKA_REPLICAS', 1, 1, 100),
+    accountTopics: readList(env, 'HOOKLEDGER_KAFKA_ACCOUNT_TOPICS'),
+    leaseMs: readCount(env, 'HOOKLEDGER_KAFKA_LEASE_SECONDS', 10, 1, 600) * 1000,
+  };
+};
+
+const readKafkaTls = (env: Environment, cwd: string): KafkaConfig['tls'] => {
+  const file = (name: string): string | null => {
+    const path = setting(env, name);
+    return path === null ? null : resolve(cwd, path);
+  };
+  const ca = file('HOOKLEDGER_KAFKA_SSL_CA');
+  const cert = file('HOOKLEDGER_KAFKA_SSL_CERT');
+  const key = file('HOOKLEDGER_KAFKA_SSL_KEY');
+  const named = ca ?? cert ?? key;
+  if (!readFlag(env, 'HOOKLEDGER_KAFKA_SSL', named !== null)) {
+    if (named === null) return null;
+    throw new StartFailure('HOOKLEDGER_KAFKA_SSL is off, and HOOKLEDGER_KAFKA_SSL_CA, _CERT or _KEY is set.');
+  }
+  if ((cert === null) !== (key === null)) {
+    throw new StartFailure('HOOKLEDGER_KAFKA_SSL_CERT and HOOKLEDGER_KAFKA_SSL_KEY are set both or neither.');
+  }
+  return { ca, cert, key };
+};
+
+const readKafkaSasl = (env: Environment): KafkaSasl | null => {
+  const text = setting(env, 'HOOKLEDGER_KAFKA_SASL_MECHANISM')?.toLowerCase() ?? null;
+  const username = setting(env, 'HOOKLEDGER_KAFKA_SASL_USERNAME');
+  const password = setting(env, 'HOOKLEDGER_KAFKA_SASL_PASSWORD');
+  if (text === null) {
+    if (username === null && password === null) return null;
+    throw new StartFailure(
+      `HOOKLEDGER_KAFKA_SASL_MECHANISM is not set, and a name or password is. It may be ${saslMechanisms.join(', ')}.`,
+    );
+  }
+  const mechanism = saslMechanisms.find((known) => known === text);
+  if (mechanism === undefined) {
+    throw new StartFailure(`HOOKLEDGER_KAFKA_SASL_MECHANISM is "${text}". It may be ${saslMechanisms.join(', ')}.`);
+  }
+  if (username === null || password === null) {
+    throw new StartFailure(
+      'HOOKLEDGER_KAFKA_SASL_MECHANISM needs HOOKLEDGER_KAFKA_SASL_USERNAME and HOOKLEDGER_KAFKA_SASL_PASSWORD.',
+    );
+  }
+  return { mechanism, username, password };
+};
+
+const readTopicPrefix = (env: Environment): string => {
+  const prefix = setting(env, 'HOOKLEDGER_KAFKA_TOPIC_PREFIX') ?? 'hookledger';
+  if (/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$/u.test(prefix)) return prefix;
+  throw new StartFailure(
+    `HOOKLEDGER_KAFKA_TOPIC_PREFIX is "${prefix}". It is 1 to 100 letters, digits, dots, dashes and underscores.`,
+  );
+};
+
+const readList = (env: Environment, name: string): readonly string[] => [
+  ...new Set(
+    (setting(env, name) ?? '')
+      .split(',')
+      .map((part) => part.trim())
+      .filter((part) => part !== ''),
+  ),
+];
 
 const setting = (env: Environment, name: string): string | null => {
   const value = env[name]?.trim();
