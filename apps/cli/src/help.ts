@@ -28,11 +28,19 @@ const texts: ReadonlyMap<string, CommandText> = new Map([
   [
     'keys',
     {
-      usage: ['keys backup --to FILE [--data FOLDER]', 'keys restore --from FILE [--data FOLDER]'],
-      about: 'keeps a copy of the master key, or puts it back',
+      usage: [
+        'keys backup --to FILE [--data FOLDER]',
+        'keys restore --from FILE [--data FOLDER]',
+        'keys rotate [--data FOLDER] [--json]',
+      ],
+      about: 'keeps a copy of the master key, puts it back, or puts a new one in its place',
       lines: [
         'backup writes the key to a new file (mode 0600) outside the data folder. Keep it apart from the database.',
         'The file holds what HOOKLEDGER_MASTER_KEY and restore take. No key is ever printed.',
+        '',
+        'rotate makes a new master key and wraps every data key under it, while the server runs; no event changes.',
+        'Interrupted, it goes on when it is run again. Where HOOKLEDGER_MASTER_KEY gives the key: start every server',
+        'with the next one in HOOKLEDGER_MASTER_KEY_NEXT as well, rotate with both, then start with the new one only.',
         '',
         '--data FOLDER        default HOOKLEDGER_DATA, else .hookledger',
       ],

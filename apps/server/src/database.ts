@@ -1,7 +1,6 @@
-import { createHash } from 'node:crypto';
 import { createPool, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
-import { derivedKey, StartFailure } from '#platform';
+import { programPassword, programRole, programUrl, StartFailure } from '#platform';
 import { migrate } from '#migrations';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EmbeddedPostgres } from './embedded/embedded-postgres.js';
@@ -33,32 +32,17 @@ const openEmbedded = async (config: ServerConfig, logger: Logger): Promise<Datab
   try {
     await makeProgramRole(postgres);
     await prepare(postgres.url, programRole);
-    return { url: programUrl(postgres), stop: () => postgres.stop() };
+    return { url: programUrl(postgres.url), stop: () => postgres.stop() };
   } catch (error) {
     await postgres.stop();
     throw error;
   }
 };
 
-/** The role that the program itself has in the embedded database: it may add to the log and not change it. */
-const programRole = 'hookledger_app';
-
-/** Derived from the superuser's, so that there is one secret to keep. */
-const programPassword = (url: string): string =>
-  derivedKey(createHash('sha256').update(new URL(url).password).digest(), 'hookledger/program-role/v1').toString('hex');
-
-const programUrl = ({ url }: EmbeddedPostgres): string => {
-  const own = new URL(url);
-  own.username = programRole;
-  own.password = programPassword(url);
-  return own.href;
-};
-
 const makeProgramRole = async (postgres: EmbeddedPostgres): Promise<void> => {
   const pool = createPool({ connectionString: postgres.url, max: 1 });
   try {
     const sql = sqlOver(pool);
-    // Hexadecimal: nothing in it needs quoting.
     const password = programPassword(postgres.url);
     const found = await sql.query('select 1 from pg_roles where rolname = $1', [programRole]);
     if (found.length === 0) await sql.query(`create role ${programRole} login password '${password}'`);

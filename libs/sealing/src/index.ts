@@ -2,7 +2,7 @@ export type { Envelope, KeyErasure, Opened, OpenedText, Scope, Sealing } from '.
 export { isSealed } from './sealing.js';
 export { memorySealing } from './memory-sealing.js';
 export type { MasterKey, MasterKeyPlaces } from './master-key.js';
-export { loadMasterKey, masterKeyFrom, MasterKeyProblem } from './master-key.js';
+export { loadMasterKey, masterKeyFrom, masterKeyFromFile, MasterKeyProblem } from './master-key.js';
 export type { MasterKeys, MasterKeysPlaces } from './master-keys.js';
 export { loadMasterKeys, masterKeyFile, masterKeysOf, nextMasterKeyFile } from './master-keys.js';
 export type { MasterInForce } from './data-keys.js';

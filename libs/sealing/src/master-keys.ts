@@ -7,7 +7,7 @@ export interface MasterKeys {
   /** What the server of this environment and data folder starts with. */
   readonly first: MasterKey;
   /** Looks into the data folder again for a key that it does not know: a rotation may have begun since. */
-  byId(id: string): MasterKey | undefined;
+  readonly byId: (id: string) => MasterKey | undefined;
 }
 
 /** Where master keys come from while two are in force. */
@@ -32,14 +32,10 @@ export const loadMasterKeys = (places: MasterKeysPlaces): MasterKeys => {
       ? []
       : [masterKeyFromText(nextEnvironment.trim(), 'HOOKLEDGER_MASTER_KEY_NEXT')];
   const known = new Map([first, ...given, ...inFolder(dataDir)].map((key) => [key.id, key]));
-  let lookedAt = 0;
   return {
     first,
     byId: (id) => {
-      if (!known.has(id) && Date.now() - lookedAt >= 200) {
-        lookedAt = Date.now();
-        for (const key of inFolder(dataDir)) known.set(key.id, key);
-      }
+      if (!known.has(id)) for (const key of inFolder(dataDir)) known.set(key.id, key);
       return known.get(id);
     },
   };

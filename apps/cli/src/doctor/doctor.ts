@@ -55,7 +55,9 @@ const examineRecord = async (config: ServerConfig, env: Environment): Promise<re
   const { findings, exists, masters } =
     config.databaseUrl === null ? await examineEmbedded(config.dataDir, env) : await examineGiven(config);
   const environment = config.masterKey ?? undefined;
-  return [...findings, ...examineMasterKey({ dataDir: config.dataDir, environment, databaseExists: exists, masters })];
+  const nextEnvironment = config.masterKeyNext ?? undefined;
+  const question = { dataDir: config.dataDir, environment, nextEnvironment, databaseExists: exists, masters };
+  return [...findings, ...examineMasterKey(question)];
 };
 
 interface RecordFacts {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { chmodSync, existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadMasterKey } from '#sealing';
+import { loadMasterKey, masterKeyFrom } from '#sealing';
 import { backupKey } from '../keys/backup-key.js';
 import { examineMasterKey } from './master-key.js';
 import type { KeyQuestion } from './master-key.js';
@@ -59,6 +59,19 @@ describe('the master key', () => {
     const { id } = makeKey();
     expect(states({ masters: [id] })).toEqual(['warning']);
     expect(states({ masters: [id, '0011223344556677'] })).toEqual(['problem', 'warning']);
+  });
+
+  it('is a warning while another one is taking its place', () => {
+    const { id } = makeKey();
+    writeFileSync(join(dataDir, 'master.next.key'), hex, { mode: 0o600 });
+    const next = masterKeyFrom(Buffer.from(hex, 'hex'), 'file').id;
+    expect(examine({ masters: [id, next] })[0]?.words).toContain('keys rotate');
+    expect(examine({ masters: [next] })[0]?.words).toContain('keys rotate');
+    rmSync(join(dataDir, 'master.next.key'));
+    expect(examine({ masters: [id, next], nextEnvironment: hex })[0]?.state).toBe('warning');
+    expect(examine({ masters: [id, next] })[0]?.state).toBe('problem');
+    const given = { environment: 'cd'.repeat(32), nextEnvironment: hex };
+    expect(examine({ ...given, masters: [next] })[0]?.words).toContain('make it HOOKLEDGER_MASTER_KEY');
   });
 
   it('is fine when the environment gives it, unless the file is another one', () => {

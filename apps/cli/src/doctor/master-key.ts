@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import { MasterKeyProblem } from '#sealing';
-import type { MasterKey } from '#sealing';
+import { join } from 'node:path';
+import { loadMasterKeys, MasterKeyProblem, nextMasterKeyFile } from '#sealing';
+import type { MasterKey, MasterKeys } from '#sealing';
 import { readBackupNote } from '../keys/backup-note.js';
 import { findMasterKey, keyFileOf } from '../keys/key-files.js';
 import type { Finding } from './finding.js';
@@ -11,6 +12,8 @@ export interface KeyQuestion {
   readonly dataDir: string;
   /** `HOOKLEDGER_MASTER_KEY`. */
   readonly environment: string | undefined;
+  /** `HOOKLEDGER_MASTER_KEY_NEXT`. */
+  readonly nextEnvironment?: string | undefined;
   /** Whether there is a database already, whose content a new key would not open. */
   readonly databaseExists: boolean;
   /** Ids of the master keys that data keys are wrapped by; null where that is not known. */
@@ -22,7 +25,9 @@ export const examineMasterKey = (question: KeyQuestion): readonly Finding[] => {
   try {
     const found = findMasterKey(question.dataDir, question.environment);
     if (found === null) return [examineAbsence(question)];
-    return [...examineUse(found.key, question), ...examinePlaces(found.key, question)];
+    const { dataDir, environment, nextEnvironment } = question;
+    const keys = loadMasterKeys({ environment, nextEnvironment, dataDir });
+    return [...examineUse(keys, question), ...examinePlaces(found.key, question)];
   } catch (error) {
     if (error instanceof MasterKeyProblem) return [problem('master-key', `${error.message}.`)];
     return [problem('master-key', `${keyFileOf(question.dataDir)} cannot be read (${codeOf(error)}).`)];
@@ -39,11 +44,26 @@ const examineAbsence = ({ dataDir, databaseExists, masters }: KeyQuestion): Find
   );
 };
 
-const examineUse = (key: MasterKey, { masters }: KeyQuestion): readonly Finding[] => {
-  const others = (masters ?? []).filter((id) => id !== key.id);
-  if (others.length === 0) return [];
-  const words = `The database has content under master key ${others.join(', ')}, and the one given is ${key.id}.`;
-  return [problem('master-key', `${words} Put the right one back: hookledger keys restore, or HOOKLEDGER_MASTER_KEY.`)];
+const examineUse = ({ first, byId }: MasterKeys, { masters, dataDir }: KeyQuestion): readonly Finding[] => {
+  const others = (masters ?? []).filter((id) => id !== first.id);
+  const unknown = others.filter((id) => byId(id) === undefined);
+  if (unknown.length > 0) {
+    const words = `The database has content under master key ${unknown.join(', ')}, and the one given is ${first.id}.`;
+    return [
+      problem('master-key', `${words} Put the right one back: hookledger keys restore, or HOOKLEDGER_MASTER_KEY.`),
+    ];
+  }
+  if (others.length > 0 || existsSync(join(dataDir, nextMasterKeyFile))) {
+    return [
+      warning(
+        'master-key',
+        first.source === 'environment' && masters?.includes(first.id) === false
+          ? 'Every key is under HOOKLEDGER_MASTER_KEY_NEXT: make it HOOKLEDGER_MASTER_KEY and restart.'
+          : 'A change of the master key has begun and is not through: run hookledger keys rotate again.',
+      ),
+    ];
+  }
+  return [];
 };
 
 const examinePlaces = (key: MasterKey, { dataDir }: KeyQuestion): readonly Finding[] => {

@@ -13,7 +13,7 @@ import {
 } from 'node:fs';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
-import { loadMasterKey, MasterKeyProblem } from '#sealing';
+import { loadMasterKey, masterKeyFile, masterKeyFromFile, MasterKeyProblem } from '#sealing';
 import type { MasterKey } from '#sealing';
 import { Failure } from '../words.js';
 
@@ -24,7 +24,7 @@ export interface KeyText {
 }
 
 /** Where the server keeps a master key that it made. */
-export const keyFileOf = (dataDir: string): string => join(dataDir, 'master.key');
+export const keyFileOf = (dataDir: string): string => join(dataDir, masterKeyFile);
 
 /**
  * The master key that a server of this data folder would use, by the server's own rules; null where it would make one.
@@ -53,6 +53,15 @@ export const keyFromText = (text: string, where: string): KeyText => {
   }
 };
 
+/** The key in a file of the data folder. Throws `Failure`. */
+export const keyFromFile = (path: string): KeyText => {
+  try {
+    return { key: masterKeyFromFile(path), text: readFileSync(path, 'utf8').trim() };
+  } catch (error) {
+    throw error instanceof MasterKeyProblem ? new Failure(`${error.message}.`) : error;
+  }
+};
+
 /** Writes a new file, durable and for its owner only; one that is there already, or a link, throws EEXIST. */
 export const writeNewFile = (path: string, text: string): void => {
   const file = openSync(path, 'wx', 0o600);
@@ -69,8 +78,11 @@ export const writeNewFile = (path: string, text: string): void => {
 };
 
 /** Puts a key in its place in the data folder, whole or not at all. Throws EEXIST where there is one. */
-export const placeKey = (dataDir: string, text: string): void => {
-  inPlace(dataDir, `${text}\n`, (draft) => linkSync(draft, keyFileOf(dataDir)));
+export const placeKey = (dataDir: string, text: string): void => placeFile(dataDir, masterKeyFile, `${text}\n`);
+
+/** Makes a file of the data folder, whole or not at all. Throws EEXIST where there is one. */
+export const placeFile = (dataDir: string, name: string, text: string): void => {
+  inPlace(dataDir, text, (draft) => linkSync(draft, join(dataDir, name)));
 };
 
 /** Writes a file of the data folder anew, whole or not at all. */
@@ -103,7 +115,7 @@ export const makeDataFolder = (dataDir: string): void => {
 };
 
 /** Makes a new name durable too. Windows has no handle of a folder. */
-const syncFolder = (path: string): void => {
+export const syncFolder = (path: string): void => {
   if (process.platform === 'win32') return;
   const folder = openSync(path, 'r');
   fsyncSync(folder);

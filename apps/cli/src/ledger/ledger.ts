@@ -1,0 +1,96 @@
+import type { EventStore, Sql } from '#event-store';
+import { createPool, LogUnavailable, postgresEventStore, sqlOver } from '#event-store';
+import type { ServerConfig } from '#platform';
+import { programUrl, readConfig, StartFailure } from '#platform';
+import type { MasterKeys } from '#sealing';
+import { loadMasterKeys, MasterKeyProblem } from '#sealing';
+import { dataFolderOf } from '../data-folder.js';
+import { examineCluster } from '../doctor/embedded.js';
+import { findMasterKey } from '../keys/key-files.js';
+import { Failure } from '../words.js';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The log and its database as a server of the same environment has them, without a server. */
+export interface Ledger {
+  readonly config: ServerConfig;
+  readonly url: string;
+  readonly sql: Sql;
+  readonly store: EventStore;
+  close(): Promise<void>;
+}
+
+/**
+ * Reaches the database that a server of this environment uses: `DATABASE_URL`, else the embedded one of the data
+ * folder, which must be running. Throws `Failure` with words for whoever asked.
+ */
+export const openLedger = async (dataOption: string | undefined, env: Environment, name: string): Promise<Ledger> => {
+  const config = configOf(dataOption, env);
+  const url = config.databaseUrl ?? embeddedUrl(config.dataDir);
+  const pool = createPool({
+    connectionString: url,
+    max: 4,
+    connectTimeoutMs: 5_000,
+    statementTimeoutMs: 0,
+    applicationName: `hookledger ${name}`,
+  });
+  const sql = sqlOver(pool);
+  try {
+    await checkTables(sql);
+  } catch (error) {
+    await pool.end();
+    throw error instanceof LogUnavailable ? new Failure(`The database cannot be used: ${error.message}.`) : error;
+  }
+  const store = postgresEventStore({ connectionString: url, log: () => undefined });
+  return {
+    config,
+    url,
+    sql,
+    store,
+    close: async () => {
+      await store.close();
+      await pool.end();
+    },
+  };
+};
+
+/** The master keys that a server of this environment has; never makes one. Throws `Failure`. */
+export const givenMasterKeys = ({ masterKey, masterKeyNext, dataDir }: ServerConfig): MasterKeys => {
+  try {
+    if (findMasterKey(dataDir, masterKey ?? undefined) === null) {
+      throw new Failure(`There is no master key in ${dataDir}, and HOOKLEDGER_MASTER_KEY is not set.`);
+    }
+    return loadMasterKeys({
+      environment: masterKey ?? undefined,
+      nextEnvironment: masterKeyNext ?? undefined,
+      dataDir,
+    });
+  } catch (error) {
+    throw error instanceof MasterKeyProblem ? new Failure(`${error.message}.`) : error;
+  }
+};
+
+const configOf = (dataOption: string | undefined, env: Environment): ServerConfig => {
+  try {
+    const dataDir = dataFolderOf(dataOption, env, process.cwd());
+    return readConfig({ ...env, HOOKLEDGER_DATA: dataDir }, process.cwd());
+  } catch (error) {
+    throw error instanceof StartFailure ? new Failure(error.message) : error;
+  }
+};
+
+const embeddedUrl = (dataDir: string): string => {
+  const { url, finding } = examineCluster(dataDir, null);
+  if (url !== null) return programUrl(url);
+  if (finding.state === 'problem') throw new Failure(finding.words);
+  throw new Failure(
+    `The embedded database of ${dataDir} does not run. Start the server (npm start) and ask again, or set DATABASE_URL.`,
+  );
+};
+
+const checkTables = async (sql: Sql): Promise<void> => {
+  const [row] = await sql.query<{ found: string | null }>("select to_regclass('master_in_force')::text as found");
+  if ((row?.found ?? null) === null) {
+    throw new Failure("The database does not have this program's tables: start the server once, which makes them.");
+  }
+};
