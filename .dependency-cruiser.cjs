@@ -10,7 +10,7 @@ const mayImport = {
   sandbox: [],
   sdk: [],
   dialects: ['hooks', 'record'],
-  'event-store': ['record'],
+  'event-store': ['record', 'proof'],
   proof: ['record'],
   kafka: ['record', 'event-store'],
   lifecycles: ['record'],

@@ -1,0 +1,23 @@
+export { emptyRoot, hashBytes, nodeHash } from './hashes.js';
+export type { Tile, TilePlace, TileSource } from './tiles.js';
+export { edgeTiles, entriesAt, tilePath, tileWidth, widthOf } from './tiles.js';
+export { GrowingTree } from './growing-tree.js';
+export type { ProofPlan, TreeHead } from './proofs.js';
+export { consistencyProof, inclusionProof, rootProof, verifyConsistency, verifyInclusion } from './proofs.js';
+export type { NoteSigner, NoteVerifier, OpenedNote } from './signed-note.js';
+export {
+  noteSigner,
+  noteVerifier,
+  openNote,
+  publicKeyOf,
+  rawPublicKey,
+  readVerifierKey,
+  signNote,
+  verifierKeyText,
+} from './signed-note.js';
+export type { Checkpoint, OpenedCheckpoint } from './checkpoint.js';
+export { checkpointText, logKeyName, openCheckpoint, originOf, readCheckpoint, signCheckpoint } from './checkpoint.js';
+export type { ReadRound, RoundAccount, SealingRound } from './sealing-round.js';
+export { readRoundLine, roundLine } from './sealing-round.js';
+export type { RowTagKey } from './row-tag.js';
+export { rowTag, rowTagger, rowTagKey, rowTagKeyOf, rowTagSecret } from './row-tag.js';
