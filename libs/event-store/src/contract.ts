@@ -185,14 +185,15 @@ export const eventStoreContract = (name: string, openSubject: OpenSubject): void
         expect(await store.accountSize(of)).toBe(1n);
       });
 
-      it('tells listeners after a commit until they stop listening', async () => {
-        let told = 0;
-        const stop = store.onAppended(() => (told += 1));
-        await put(account(), 's', event(0));
-        expect(told).toBe(1);
+      it('tells listeners what it stored, as it is read, until they stop listening', async () => {
+        const told: StoredEvent[] = [];
+        const of = account();
+        const stop = store.onAppended((events) => told.push(...events));
+        await put(of, 's', event(0), event(1, { sessionId: 'x' }));
+        expect(told).toEqual(await store.readAccount(of, { limit: 10 }));
         stop();
         await put(account(), 's', event(0));
-        expect(told).toBe(1);
+        expect(told).toHaveLength(2);
       });
     });
 

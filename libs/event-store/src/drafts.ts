@@ -1,7 +1,7 @@
-import { v7 } from 'uuid';
 import type { NewEvent, RecordedEvent } from '#record';
 import { asData, canonicalJson, schemaVersionOf, storedBytes } from '#record';
 import type { Append, StreamWrite } from './event-store.js';
+import { eventIds } from './event-ids.js';
 import { LogRefused } from './event-store.js';
 
 /** A stream's events with what the log gives them but their place in the stream. */
@@ -26,6 +26,8 @@ export interface WrittenEvent {
   readonly leaf: Buffer;
 }
 
+const nextId = eventIds();
+
 /**
  * Gives ids and times. Throws `LogRefused` for what no log could hold, so that it never meets the appends of others.
  */
@@ -47,7 +49,7 @@ const draftStream = (account: string, write: StreamWrite, recordedAt: string): S
   const events = write.events.map((given) => {
     if (given.sessionId !== undefined) refuseUnlessText('sessionId', given.sessionId);
     if (given.occurredAt !== undefined) refuseUnlessTime(given.occurredAt);
-    return { id: v7(), recordedAt, given };
+    return { id: nextId(), recordedAt, given };
   });
   return { account, stream: write.stream, expectedVersion: write.expectedVersion, events };
 };

@@ -128,8 +128,11 @@ export interface EventStore {
   renewClaim(account: string, key: string, token: string, leaseMs: number): Promise<boolean>;
   /** Gives a claim up when the command was refused and wrote nothing, so that a corrected retry may use the key. */
   releaseClaim(account: string, key: string, token: string): Promise<void>;
-  /** Called after this process committed events; returns the way to stop. Followers poll anyway. */
-  onAppended(listener: () => void): () => void;
+  /**
+   * Called after this process committed events, with those of one commit in order; returns the way to stop. Commits may
+   * be told of in another order than they were made. Followers poll anyway.
+   */
+  onAppended(listener: (events: readonly StoredEvent[]) => void): () => void;
   close(): Promise<void>;
 }
 

@@ -49,7 +49,8 @@ class SharedTail {
     private readonly store: EventStore,
     private readonly ended: () => void,
   ) {
-    this.stopListening = store.onAppended(() => {
+    this.stopListening = store.onAppended((events) => {
+      if (this.takeOwn(events)) return;
       this.appends += 1;
       this.sleep.abort();
     });
@@ -108,10 +109,25 @@ class SharedTail {
     const head = await this.store.head();
     if (head <= this.seen) return;
     const grown = Number(head - this.seen);
-    if (first || grown > keptEvents) this.forget();
-    else this.keep((await this.store.readAll(this.seen, grown)).slice(0, grown));
+    const events = first || grown > keptEvents ? [] : await this.store.readAll(this.seen, grown);
+    // Own events may have been taken meanwhile.
+    if (head <= this.seen) return;
+    const unseen = events.filter(({ globalPosition }) => globalPosition > this.seen && globalPosition <= head);
+    if (unseen.length === 0) this.forget();
+    else this.keep(unseen);
     this.seen = head;
     this.wakeAll();
+  }
+
+  /** What this process itself put at the end of the log need not be read; false when others wrote before it. */
+  private takeOwn(events: readonly StoredEvent[]): boolean {
+    const last = events.at(-1);
+    if (last === undefined) return true;
+    if (events[0]?.globalPosition !== this.seen + 1n) return false;
+    this.keep(events);
+    this.seen = last.globalPosition;
+    this.wakeAll();
+    return true;
   }
 
   private keep(events: readonly StoredEvent[]): void {

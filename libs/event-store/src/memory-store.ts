@@ -80,7 +80,7 @@ export const memoryEventStore = (options: MemoryStoreOptions = {}): EventStore =
       if (row !== undefined) row.done = { result, first, last };
       endings.ended(what.account, key);
     }
-    appended.tell();
+    appended.tell(events);
     return { kind: 'appended', first, last, events };
   };
 

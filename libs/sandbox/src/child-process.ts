@@ -119,13 +119,13 @@ export class SandboxChild {
     this.#events = events;
   }
 
-  /** Written at the end of this tick, with everything else said in it. */
+  /** Written at the end of this turn of the loop, with everything else said in it: a write wakes the child. */
   say(message: ToChild): void {
     if (this.#ended) return;
     this.#outgoing.push(message);
     if (this.#flushes) return;
     this.#flushes = true;
-    process.nextTick(() => {
+    setImmediate(() => {
       this.#flushes = false;
       if (this.#ended || this.#outgoing.isEmpty) return;
       if (!this.#writer.write(this.#outgoing.take())) this.kill('gone');

@@ -8,14 +8,14 @@ const full = [{}, {}] as unknown as readonly StoredEvent[];
 
 /** A store whose commits a test makes. */
 const commits = () => {
-  const listeners = new Set<() => void>();
+  const listeners = new Set<(events: readonly StoredEvent[]) => void>();
   return {
-    onAppended: (listener: () => void) => {
+    onAppended: (listener: (events: readonly StoredEvent[]) => void) => {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     commit: (times: number) => {
-      for (let n = 0; n < times; n += 1) for (const listener of listeners) listener();
+      for (let n = 0; n < times; n += 1) for (const listener of listeners) listener(few);
     },
   };
 };

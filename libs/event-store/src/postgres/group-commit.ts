@@ -20,7 +20,8 @@ export interface GroupCommitOptions {
   readonly maxQueued: number;
   /** How long an append may take while the database is away, ms; then `LogUnavailable`. */
   readonly patienceMs: number;
-  readonly committed: (items: readonly BatchItem[]) => void;
+  /** Told of every commit: its items, and their events as they stand. */
+  readonly committed: (items: readonly BatchItem[], events: readonly StoredEvent[]) => void;
 }
 
 /** Appends from many callers, committed together. */
@@ -262,15 +263,18 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     outcomes: readonly ItemOutcome[],
   ): Promise<readonly Pending[]> => {
     const committed: BatchItem[] = [];
+    const stored: StoredEvent[] = [];
     const again: Pending[] = [];
     const losers: [Pending, Lost][] = [];
     for (const [index, pending] of batch.entries()) {
       const outcome = outcomes[index] ?? { kind: 'held-back' };
-      if (outcome.kind === 'appended') committed.push(answer(pending, pending.item, outcome));
-      else if (outcome.kind === 'held-back') again.push(pending);
+      if (outcome.kind === 'appended') {
+        committed.push(pending.item);
+        stored.push(...answer(pending, pending.item, outcome));
+      } else if (outcome.kind === 'held-back') again.push(pending);
       else losers.push([pending, outcome]);
     }
-    if (committed.length > 0) options.committed(committed);
+    if (committed.length > 0) options.committed(committed, stored);
     // Who was sent before without an answer may have lost against itself.
     await answerFound(
       client,
@@ -301,7 +305,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     pending: Pending,
     item: BatchItem,
     at: { readonly globalFirst: bigint; readonly first: bigint },
-  ): BatchItem => {
+  ): readonly StoredEvent[] => {
     const events: StoredEvent[] = [];
     for (const { draft, version, events: written } of item.streams) {
       if (draft.expectedVersion === 'any') versions.set(keyOf(draft.account, draft.stream), version + written.length);
@@ -311,7 +315,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
       }
     }
     finish(pending, { kind: 'appended', first: at.first, last: at.first + BigInt(events.length) - 1n, events });
-    return item;
+    return events;
   };
 
   /** Answers those whose commit was not answered and that are there after all. */
@@ -319,13 +323,11 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
     const unanswered = batch.flatMap((pending) => pending.unanswered);
     if (unanswered.length === 0) return;
     const places = await findAppended(client, unanswered);
-    const committed: BatchItem[] = [];
     for (const pending of batch) {
       const item = pending.unanswered.find((sent) => places.has(sent));
       const place = item && places.get(item);
-      if (item !== undefined && place !== undefined) committed.push(answer(pending, item, place));
+      if (item !== undefined && place !== undefined) options.committed([item], answer(pending, item, place));
     }
-    if (committed.length > 0) options.committed(committed);
   };
 
   /** One of them cannot be stored: halves are tried until it stands alone. */

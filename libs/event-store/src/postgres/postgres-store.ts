@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { ClaimTry } from '../claiming.js';
 import { claimEndings, claimPatiently } from '../claiming.js';
 import { draftStreams } from '../drafts.js';
-import type { ClaimRequest, CommandResult, EventStore } from '../event-store.js';
+import type { ClaimRequest, CommandResult, EventStore, StoredEvent } from '../event-store.js';
 import { LogUnavailable } from '../event-store.js';
 import { listeners } from '../listeners.js';
 import type { BatchItem } from './append-batch.js';
@@ -65,9 +65,9 @@ export const postgresEventStore = (options: PostgresStoreOptions): EventStore =>
   const appended = listeners();
   const endings = claimEndings();
 
-  const committed = (items: readonly BatchItem[]): void => {
+  const committed = (items: readonly BatchItem[], events: readonly StoredEvent[]): void => {
     for (const { account, commands } of items) for (const { key } of commands) endings.ended(account, key);
-    appended.tell();
+    appended.tell(events);
   };
 
   const commits = groupCommit({
