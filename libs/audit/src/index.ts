@@ -14,6 +14,8 @@ export {
 export type { Reading } from './reading.js';
 export { openReading, ReadModelMissing } from './reading.js';
 export { record } from './record.js';
+export { pluginLogs } from './plugin-logs.js';
+export { allReadModels } from './all-read-models.js';
 export type {
   HandlerFilter,
   InvocationQuery,

@@ -7,6 +7,7 @@ import {
   record,
   searchInvocations,
   type TableName,
+  pluginLogs,
 } from '#audit';
 import { createPool, postgresEventStore, sqlOver, type EventStore, type Sql } from '#event-store';
 import { createLogger, createMetrics, readConfig, Readiness } from '#platform';
@@ -14,7 +15,6 @@ import { asData } from '#record';
 import { memorySealing } from '#sealing';
 import { createLedgerDatabase, type TestDatabase } from '../../../../test/support/test-postgres.js';
 import { until } from '../../../../test/support/running-server.js';
-import { pluginLogs } from '../control/plugins/plugin-logs.js';
 import { ReadModelFollowers } from './read-model-followers.js';
 
 let database: TestDatabase;

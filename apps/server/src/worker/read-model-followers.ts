@@ -1,6 +1,7 @@
 import { Inject, Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { Gauge, type Registry } from 'prom-client';
 import {
+  allReadModels,
   dropReadModel,
   dropRetired,
   followerName,
@@ -33,7 +34,6 @@ import {
   type ServerConfig,
 } from '#platform';
 import type { Sealing } from '#sealing';
-import { projections } from './projections.js';
 import { resting, type Rest } from './resting.js';
 
 /** Events that go into a read model in one transaction. */
@@ -74,7 +74,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
     @Inject(Readiness) private readonly readiness: Readiness,
     @Inject(METRICS) private readonly metrics: Registry,
   ) {
-    this.projections = projections(sealing, config);
+    this.projections = allReadModels(sealing, config);
   }
 
   async onModuleInit(): Promise<void> {

@@ -1,6 +1,6 @@
 import { Controller, Get, Inject, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { openReading, ReadModelMissing, type Projection, type TableName } from '#audit';
+import { openReading, pluginLogs, ReadModelMissing, type TableName } from '#audit';
 import type { EventStore, Sql, StoredEvent } from '#event-store';
 import {
   Account,
@@ -36,40 +36,6 @@ import { RecordReads } from '../audit/record-reads.js';
 import { logLevels, logsSchema, Problems } from './plugin-schemas.js';
 import { hidden } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
-
-/**
- * Where the lines of `host.log` are, by plugin. The lines themselves stay in the log under their seal; a row only says
- * at which position one is.
- */
-export const pluginLogs: Projection = {
-  name: 'plugin-logs',
-  version: 1,
-  types: ['host.called'],
-  tables: ['plugin_log_line'],
-  create: async (sql, table) => {
-    await sql.query(`create table ${table('plugin_log_line')} (
-      account text not null, plugin_id text not null, position bigint not null, recorded_at timestamptz not null,
-      session_id text, primary key (account, plugin_id, position)
-    )`);
-  },
-  apply: async (events, { sql, table }) => {
-    const lines = events.filter(({ event }) => memberOf(event.data) === 'log' && event.pluginId !== undefined);
-    if (lines.length === 0) return;
-    await sql.query(
-      `insert into ${table('plugin_log_line')} (account, plugin_id, position, recorded_at, session_id)
-       select * from unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[], $5::text[]) on conflict do nothing`,
-      [
-        lines.map(({ event }) => event.account),
-        lines.map(({ event }) => event.pluginId),
-        lines.map(({ position }) => String(position)),
-        lines.map(({ event }) => event.recordedAt),
-        lines.map(({ event }) => event.sessionId ?? null),
-      ],
-    );
-  },
-};
-
-const memberOf = (data: object): string => (data as HostCall).member;
 
 const fields = {
   ...pagingFields,
