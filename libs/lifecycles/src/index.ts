@@ -1,4 +1,22 @@
-export type { CompletionDecision, CronJob, SlotDecision, SlotUse } from './cron-job.js';
-export { cronStream, decideCompletion, decideRun, decideSlot, evolveCronJob, newCronJob } from './cron-job.js';
-export type { Deleted, SessionClears } from './session-clears.js';
-export { decideClearDone, decideClearStart, evolveClears, noClears, sessionStream } from './session-clears.js';
+export type { CronJob } from './cron-job.js';
+export { cronStream, evolveCronJob, newCronJob } from './cron-job.js';
+export type { CronRun, Mission, NotOpen, Slot } from './cron-run.js';
+export {
+  cronRunStream,
+  decideCompletion,
+  decideLapse,
+  decideLease,
+  decideRun,
+  decideSlot,
+  evolveCronRun,
+  isOpen,
+  notified,
+  overlapped,
+  runIdOf,
+  runTail,
+  unusedRun,
+} from './cron-run.js';
+export type { Schedule } from './schedule.js';
+export { readSchedule } from './schedule.js';
+export type { ClearStart, Deleted, SessionClear } from './session-clear.js';
+export { clearStream, decideClearDone, decideClearStart, evolveClear, unknownClear } from './session-clear.js';

@@ -103,6 +103,7 @@ const types = [
   'cron.slot_overlapped',
   'cron.slot_missed',
   'cron.run_started',
+  'cron.run_leased',
   'cron.run_cancelled',
   'cron.run_closed',
   'cron.run_notified',

@@ -33,8 +33,12 @@ export interface InvocationOpened {
   readonly dataSubject?: { readonly hmac: string; readonly sealed: Sealed };
   /** With an inferred turn: whether that turn has had its system prompt, this firing included. */
   readonly turnPrompted?: boolean;
+  /** Stream of the clear or the cron run that the platform fired this hook for. */
+  readonly firedFor?: string;
   /** Set when the account's plugins were halted and which way. */
   readonly halted?: 'open' | 'closed';
+  /** The server process that ran it, where the opening was written before the end. */
+  readonly instance?: string;
 }
 
 /** A warning as stored: the code is public, the detail is content. */
@@ -99,6 +103,29 @@ export interface InvocationClosed {
   readonly hostSession: 'granted' | 'withheld' | 'absent';
   /** Handler runs that are metered (MW-55). */
   readonly metered: number;
+}
+
+/** `data` of `invocation.lost`. */
+export interface InvocationLost {
+  /** Handler runs that are metered: those that ended, and those that had started. */
+  readonly metered: number;
+  /** The first handler that had started and did not end. */
+  readonly handlerIndex?: number;
+  /** `given_up`: the process lives and could not write the end. */
+  readonly cause?: 'instance_gone' | 'given_up';
+  readonly instance?: string | null;
+  /** `unknown`: nothing is on record of it; it may have run, without an effect outside. */
+  readonly handlers?: readonly {
+    readonly index: number;
+    readonly pluginId: string;
+    readonly state: 'ended' | 'lost' | 'unknown';
+  }[];
+  readonly hostCalls?: readonly {
+    readonly callId: string;
+    readonly member: string;
+    readonly pluginId: string | null;
+    readonly state: 'done' | 'failed' | 'refused' | 'unknown';
+  }[];
 }
 
 /** `data` of `effect.reported`. */

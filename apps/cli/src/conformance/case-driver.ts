@@ -7,18 +7,21 @@ import type { EventStore } from '#event-store';
 import { fire, verifyCause } from '#firing';
 import type { Answer, HostCalls } from '#firing';
 import {
+  clearStream,
+  cronRunStream,
   cronStream,
   decideClearDone,
   decideCompletion,
   decideRun,
   decideSlot,
-  evolveCronJob,
-  newCronJob,
-  noClears,
-  sessionStream,
+  evolveCronRun,
+  overlapped,
+  runIdOf,
+  unknownClear,
+  unusedRun,
 } from '#lifecycles';
-import type { CronJob } from '#lifecycles';
-import type { HostCall, Json, JsonObject, NewEvent } from '#record';
+import type { CronRun, Mission, Slot } from '#lifecycles';
+import type { HostCall, Json, JsonObject, NewEvent, Sealed } from '#record';
 import type { Sandbox } from '#sandbox';
 import { memorySealing } from '#sealing';
 import { loadChain } from './case-chain.js';
@@ -91,9 +94,8 @@ class CaseRun {
   private readonly hostCalls: HostCalls;
   private readonly fired: boolean[] = [];
   private readonly results: ('allowed' | 'refused')[] = [];
-  private readonly slotAt = '2026-11-30T10:00:00.000Z';
-  private readonly runId: string;
-  private job: CronJob = newCronJob;
+  private readonly slot: Slot;
+  private cronRun: CronRun = unusedRun;
 
   constructor(
     private readonly one: Case,
@@ -101,8 +103,11 @@ class CaseRun {
     private readonly chain: CaseChain,
   ) {
     this.hostCalls = scriptedHost(one.given.host, (message) => this.sent.push(message));
-    const runId = one.context.cronJobRunId;
-    this.runId = typeof runId === 'string' ? runId : uuidv7();
+    const jobId = this.text('cronJobId');
+    const slotAt = '2026-11-30T10:00:00.000Z';
+    const { cronJobRunId } = one.context;
+    const runId = typeof cronJobRunId === 'string' ? cronJobRunId : runIdOf(world.account, jobId, slotAt);
+    this.slot = { runId, jobId, slotAt };
   }
 
   /** What happens to a clear or a cron job before its hook fires, or when it does not. */
@@ -123,9 +128,7 @@ class CaseRun {
     const { operations, hop } = this.one.given;
     if (operations !== null) return this.fireOperations(operations);
     const first = await this.fire({ context: this.one.context, turnId: 'turn-1', hop, root: null, cause: null });
-    if (this.one.hook === 'cronJobFiring') {
-      await this.appendCron(decideRun(this.slotAt, this.runId, first));
-    }
+    if (this.one.hook === 'cronJobFiring') await this.runDecided(first);
     // MW-105: what a handler sent runs after the invocation that sent it, first in first out.
     for (let message = this.sent.shift(); message !== undefined; message = this.sent.shift()) {
       await this.fireMessage(message);
@@ -264,38 +267,55 @@ class CaseRun {
 
   private async clearDone(): Promise<void> {
     const count = (name: string): number => Number(this.one.context[name]);
-    const events = decideClearDone(noClears, uuidv7(), {
+    const clearId = uuidv7();
+    const events = decideClearDone(unknownClear, clearId, {
       deletedMessageCount: count('deletedMessageCount'),
       deletedSubagentCount: count('deletedSubagentCount'),
       deletedPeerThreadCount: count('deletedPeerThreadCount'),
     });
-    await this.append(sessionStream(this.text('sessionId')), events);
+    await this.append(clearStream(this.text('sessionId'), clearId), events);
   }
 
   /** A slot that does not fire is one whose job still has an open run, from an earlier slot. */
   private async slotDue(fires: boolean): Promise<void> {
-    if (!fires) this.job = decideRun('2026-11-30T09:00:00.000Z', uuidv7(), passed).reduce(evolveCronJob, this.job);
-    const decision = decideSlot(this.job, this.slotAt, this.runId);
-    if ((decision.kind === 'fire') !== fires) throw new Error(`the slot was decided ${decision.kind}`);
-    if (decision.kind === 'overlapped') await this.appendCron(decision.events);
+    const openRun = fires ? null : 'an earlier run';
+    const decision = decideSlot(this.cronRun, openRun);
+    if ((decision === 'fire') !== fires) throw new Error(`the slot was decided ${decision}`);
+    if (openRun !== null) await this.appendRun(overlapped(this.slot, await this.mission(), openRun));
+  }
+
+  /** What a slot that fired became: the record's last word of it, one event; its lease is not the hook's matter. */
+  private async runDecided({ invocationId, outcome }: Pick<Answer, 'invocationId' | 'outcome'>): Promise<void> {
+    const mission = await this.mission();
+    const fired = { invocationId, outcome, finalPrompt: mission.prompt, reason: null };
+    const { job, run } = decideRun(this.slot, mission, fired, { now: new Date(), leaseSeconds: 3600 });
+    if (job.length > 0) await this.append(cronStream(this.slot.jobId), job);
+    else await this.appendRun(run);
+    this.cronRun = run.reduce(evolveCronRun, unusedRun);
   }
 
   /** A run is closed before anyone is told of it; one that was cancelled or overlapped never ran and is not closed. */
   private async runDone(): Promise<void> {
     const { gate } = this.one.given;
     if (gate === 'overlap') await this.slotDue(false);
-    const begun =
-      gate === 'overlap' ? [] : decideRun(this.slotAt, this.runId, gate === 'run_was_cancelled' ? vetoed : passed);
-    if (gate === 'run_was_cancelled') await this.appendCron(begun);
-    else this.job = begun.reduce(evolveCronJob, this.job);
-    const decision = decideCompletion(this.job, this.runId, this.text('status'));
-    if (decision.kind === 'closed') await this.appendCron(decision.events);
+    else if (gate === 'run_was_cancelled') await this.runDecided(vetoed);
+    else this.cronRun = decideRun(this.slot, await this.mission(), ran, lease).run.reduce(evolveCronRun, unusedRun);
+    const told = { status: this.text('status'), sessionId: this.text('sessionId'), firedBy: 'told' };
+    const decision = decideCompletion(this.cronRun, told);
+    if (decision.kind === 'closes') await this.appendRun(decision.events);
     else if (gate === null) throw new Error(`the run to close is ${decision.state}`);
   }
 
-  private async appendCron(events: readonly NewEvent[]): Promise<void> {
-    this.job = events.reduce(evolveCronJob, this.job);
-    await this.append(cronStream(this.text('cronJobId')), events);
+  private async mission(): Promise<Mission> {
+    const { kind, name, prompt } = this.one.context;
+    const envelope = await this.world.sealing.envelope(this.world.account, { kind: 'account' });
+    const seal = (value: Json | undefined): Sealed => envelope.seal(value ?? null);
+    return { kind: typeof kind === 'string' ? kind : 'cron_job', name: seal(name), prompt: seal(prompt) };
+  }
+
+  private async appendRun(events: readonly NewEvent[]): Promise<void> {
+    this.cronRun = events.reduce(evolveCronRun, this.cronRun);
+    await this.append(cronRunStream(this.slot.runId), events);
   }
 
   private text(field: string): string {
@@ -311,8 +331,14 @@ class CaseRun {
   }
 }
 
-const passed = { invocationId: 'given', outcome: 'passed' } as const;
+const ran = {
+  invocationId: 'given',
+  outcome: 'passed',
+  finalPrompt: { $blob: 'given', k: 'given', size: 0 },
+  reason: null,
+} as const;
 const vetoed = { invocationId: 'given', outcome: 'cancelled' } as const;
+const lease = { now: new Date(0), leaseSeconds: 3600 } as const;
 
 /** Metering is read off `handler.*` except these (events.md §2). */
 const unmetered: readonly string[] = ['handler.not_run', 'handler.started'];

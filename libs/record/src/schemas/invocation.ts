@@ -26,6 +26,7 @@ const opened = object({
   'lineage?': id('Earlier invocation that this one descends from through a model turn.'),
   'dataSubject?': object({ hmac: digest(), sealed: sealed() }),
   'turnPrompted?': flag('With an inferred turn: whether it has had its system prompt, this firing included.'),
+  'firedFor?': id('Stream of the clear or the cron run that this hook was fired for.'),
   'halted?': failureMode,
   'instance?': id('The server process that ran it, where the opening was written before the end.'),
 });

@@ -1,13 +1,30 @@
 import { anyObject, count, id, list, nullable, object, oneOf, sealed, text, time } from './parts.js';
 
-/** Streams `session/{id}` and `cron/{jobId}`. */
+const slot = {
+  runId: id('The same for the same job and slot, always.'),
+  jobId: id(),
+  slotAt: time('When the run was due.'),
+};
+
+const mission = { kind: id(), name: sealed(), prompt: sealed('As it was scheduled.') };
+
+/**
+ * Streams `session/{id}`, `session/{id}/clear/…` of one clear, `cron/{jobId}` with a job's declarations and the runs
+ * that it started one after another, and `cron-run/{runId}` of one slot and its run.
+ */
 export const sessionSchemas = {
-  'session.clear_started': object({ clearId: id() }),
+  'session.clear_started': object({
+    clearId: id(),
+    trailingText: nullable(sealed('What the user typed after the command.')),
+    messageCount: count('Messages that will be deleted.'),
+    subagentCount: count('Direct subagents.'),
+    peerThreadCount: count('Direct peer threads.'),
+  }),
   'session.cleared': object({
     clearId: id(),
     deletedMessageCount: count('Messages of the session itself.'),
     deletedSubagentCount: count('Direct subagents.'),
-    deletedPeerThreadCount: count(),
+    deletedPeerThreadCount: count('Direct peer threads.'),
   }),
   'injection.enqueued': object({
     injectionId: id(),
@@ -20,19 +37,46 @@ export const sessionSchemas = {
   'extension.patched': object({ pluginId: id(), namespace: id(), value: sealed() }),
   'extension.cleaned': object({ pluginId: id(), 'namespace?': id(), 'cause?': id() }),
   'cron.job_declared': object({
+    jobId: id(),
     name: sealed(),
     kind: id(),
-    agentId: nullable(id()),
-    schedule: text(),
+    schedule: nullable(text('A cron pattern; null: no slots are expected.')),
     timeZone: text('IANA name.'),
+    graceSeconds: count('How late a slot may come before it counts as missed.'),
   }),
-  'cron.slot_overlapped': object({ runId: id(), slotAt: id(), openRun: id('The run that was still open.') }),
-  'cron.slot_missed': object({ slotAt: id() }),
-  'cron.run_started': object({ runId: id(), slotAt: id(), firedBy: id('The invocation of `cronJobFiring`.') }),
-  'cron.run_cancelled': object({ runId: id(), slotAt: id(), firedBy: id('The invocation that cancelled it.') }),
-  'cron.run_closed': object({ runId: id(), status: id() }),
-  'cron.run_notified': object({ runId: id(), firedBy: id('The invocation of `cronJobCompleted`.') }),
-  'cron.run_lost': object({ runId: id(), leaseUntil: time() }),
+  'cron.slot_overlapped': object({ ...slot, ...mission, openRun: id('The run that was still open.') }),
+  'cron.slot_missed': object({ ...slot, schedule: text('The pattern in force.'), timeZone: text() }),
+  'cron.run_started': object({
+    ...slot,
+    ...mission,
+    finalPrompt: sealed('As the handlers left it.'),
+    firedBy: id('The invocation of `cronJobFiring`.'),
+  }),
+  'cron.run_leased': object({
+    ...slot,
+    leaseUntil: time('The run is lost when nothing is heard of it until then.'),
+    leaseSeconds: count(),
+    by: oneOf('start', 'heartbeat', 'session'),
+    firedBy: id('The invocation of `cronJobFiring`.'),
+  }),
+  'cron.run_cancelled': object({
+    ...slot,
+    ...mission,
+    reason: nullable(sealed('As the plugin gave it.')),
+    firedBy: id('The invocation that cancelled it.'),
+  }),
+  'cron.run_closed': object({
+    ...slot,
+    status: id(),
+    firedBy: id('The invocation of `cronJobCompleted`, opened in the same commit.'),
+  }),
+  'cron.run_notified': object({
+    ...slot,
+    firedBy: id('The invocation of `cronJobCompleted`.'),
+    handlers: count('Handlers that ran.'),
+    undecided: count('Those among them that failed.'),
+  }),
+  'cron.run_lost': object({ ...slot, leaseUntil: time('When the lease ended.') }),
 } as const;
 
 const decision = oneOf('allow-once', 'allow-always', 'deny');
