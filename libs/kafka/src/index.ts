@@ -6,9 +6,9 @@ export type {
   Kafka,
   OutgoingMessage,
   PartitionOffsets,
+  ProducedTopic,
   Producer,
   ReadTopicOptions,
-  SendLimits,
   TopicPolicy,
   Topics,
   TopicSpec,
@@ -48,3 +48,5 @@ export {
 export { partitionOf } from './partitions.js';
 export type { TopicNames } from './topic-names.js';
 export { topicNames } from './topic-names.js';
+export type { KafkaSettings } from './kafkajs-connections.js';
+export { openKafka } from './kafkajs-client.js';

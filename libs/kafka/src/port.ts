@@ -126,9 +126,10 @@ export interface GroupMember {
 export interface Kafka {
   /**
    * Connects an idempotent producer (acks of all replicas, one send in flight). Rejects with `KafkaFailure`: a producer
-   * whose connecting failed must not be used, it would send without idempotence.
+   * whose connecting failed must not be used, it would send without idempotence. It sends to these topics only. After a
+   * failed send, close it and connect another: the broker may have forgotten this one, or have half of its messages.
    */
-  producer(limits: SendLimits): Promise<Producer>;
+  producer(topics: readonly ProducedTopic[]): Promise<Producer>;
   /** For asking about and making topics. Rejects with `KafkaFailure`. */
   topics(): Promise<Topics>;
   /** Reads without a group of consumers and without commits. Resolves at the end, or when the signal says so. */
@@ -137,8 +138,8 @@ export interface Kafka {
   joinGroup(options: GroupOptions): Promise<GroupMember>;
 }
 
-/** Bytes that one record batch of a topic may have; see `TopicState.maxMessageBytes`. */
-export type SendLimits = (topic: string) => number;
+/** What a producer needs to know of a topic; `Topics.ensure` answers it. */
+export type ProducedTopic = Pick<TopicState, 'name' | 'partitions' | 'maxMessageBytes'>;
 
 /** Why Kafka did not do what it was asked to; the message is for an operator and holds neither content nor secrets. */
 export class KafkaFailure extends Error {

@@ -1,0 +1,243 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Consumer, EachBatchPayload, IHeaders, KafkaMessage } from 'kafkajs';
+import { endWithin, type Connections } from './kafkajs-connections.js';
+import { failureOf } from './kafkajs-failures.js';
+import {
+  KafkaFailure,
+  type ConsumedMessage,
+  type GroupMember,
+  type GroupOptions,
+  type PartitionOffsets,
+  type ReadTopicOptions,
+} from './port.js';
+
+/** See `Kafka.readTopic`. kafkajs reads in groups only: this one has a name of its own and commits nothing. */
+export const readTopic = async (
+  connections: Connections,
+  offsets: readonly PartitionOffsets[],
+  options: ReadTopicOptions,
+): Promise<void> => {
+  const { topic, from, until, handle, signal } = options;
+  const ending = Promise.withResolvers<undefined>();
+  const ends = new Map(
+    offsets.map(({ partition, high }) => [partition, until === 'never' ? null : (until?.get(partition) ?? high)]),
+  );
+  const next = new Map(offsets.map(({ partition, low }) => [partition, max(low, from?.get(partition) ?? low)]));
+  const isRead = (partition: number): boolean => {
+    const end = ends.get(partition) ?? null;
+    return end !== null && (next.get(partition) ?? 0n) >= end;
+  };
+  const isAllRead = (): boolean => [...ends.keys()].every(isRead);
+  if (isAllRead()) return;
+
+  const consumer = connections.client.consumer({
+    groupId: `hookledger-read-${randomUUID()}`,
+    allowAutoTopicCreation: false,
+    retry: { restartOnFailure: () => Promise.resolve(false) },
+    ...fetchSizes,
+  });
+  const stop = (): void => ending.resolve(undefined);
+  consumer.on(consumer.events.CRASH, ({ payload }) => ending.reject(failureOf(payload.error)));
+  signal?.addEventListener('abort', stop, { once: true });
+
+  const eachBatch = async (payload: EachBatchPayload): Promise<void> => {
+    const { batch } = payload;
+    const { partition } = batch;
+    const end = ends.get(partition) ?? null;
+    const wanted = batch.messages
+      .map((message) => consumed(topic, partition, message))
+      .filter(({ offset }) => offset >= (next.get(partition) ?? 0n) && (end === null || offset < end));
+    try {
+      if (signal?.aborted === true) return;
+      if (wanted.length > 0) await handle(wanted);
+    } catch (error) {
+      ending.reject(error);
+      return;
+    }
+    payload.resolveOffset(batch.lastOffset());
+    next.set(partition, BigInt(batch.lastOffset()) + 1n);
+    if (isRead(partition)) consumer.pause([{ topic, partitions: [partition] }]);
+    if (isAllRead()) ending.resolve(undefined);
+    else await payload.heartbeat();
+  };
+
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: 4,
+      eachBatch,
+    });
+    for (const [partition, offset] of next) consumer.seek({ topic, partition, offset: String(offset) });
+    await ending.promise;
+  } catch (error) {
+    // What the caller's own handler threw is the caller's.
+    throw error instanceof Error && !error.name.startsWith('KafkaJS') ? error : failureOf(error);
+  } finally {
+    signal?.removeEventListener('abort', stop);
+    await endConsumer(connections, consumer);
+  }
+};
+
+const fetchSizes = { maxBytesPerPartition: 4 * 1024 * 1024, maxBytes: 16 * 1024 * 1024, maxWaitTimeInMs: 500 };
+
+const max = (one: bigint, other: bigint): bigint => (one > other ? one : other);
+
+const endConsumer = (connections: Connections, consumer: Consumer): Promise<void> =>
+  endWithin(connections, () => consumer.disconnect());
+
+/** Sees what became of a member. */
+interface Membership {
+  /** Resolves when it crashed or is silent: then a new one takes its place. */
+  readonly ended: Promise<void>;
+  readonly end: () => Promise<void>;
+}
+
+/** See `Kafka.joinGroup`. */
+export const joinGroup = async (connect: () => Connections, options: GroupOptions): Promise<GroupMember> => {
+  const stopping = new AbortController();
+  const membership = await enter(connect(), options, stopping.signal);
+
+  /** kafkajs members stop in silence or loop after some failures: a new client is the only way that always helps. */
+  const enterAgain = async (): Promise<Membership | null> => {
+    for (let waitMs = 500; ; waitMs = Math.min(waitMs * 2, 10_000)) {
+      await pause(waitMs, stopping.signal);
+      if (stopping.signal.aborted) return null;
+      const entered = await enter(connect(), options, stopping.signal).catch(() => null);
+      if (entered !== null) return entered;
+    }
+  };
+  const stayIn = async (): Promise<void> => {
+    for (let member: Membership | null = membership; member !== null; member = await enterAgain()) {
+      await Promise.race([member.ended, aborted(stopping.signal)]);
+      await member.end();
+    }
+  };
+  const staying = stayIn();
+  return {
+    stop: async () => {
+      stopping.abort();
+      await staying;
+    },
+  };
+};
+
+const enter = async (connections: Connections, options: GroupOptions, stopping: AbortSignal): Promise<Membership> => {
+  const { group, topics, handle, assigned, sessionMs = 10_000 } = options;
+  const ended = Promise.withResolvers<undefined>();
+  let heardAt = performance.now();
+  const heard = (): void => {
+    heardAt = performance.now();
+  };
+  const consumer = connections.client.consumer({
+    groupId: group,
+    sessionTimeout: sessionMs,
+    heartbeatInterval: Math.floor(sessionMs / 4),
+    rebalanceTimeout: sessionMs * 3,
+    allowAutoTopicCreation: false,
+    retry: { restartOnFailure: () => Promise.resolve(false) },
+    ...fetchSizes,
+  });
+  consumer.on(consumer.events.CRASH, () => ended.resolve(undefined));
+  consumer.on(consumer.events.HEARTBEAT, heard);
+  consumer.on(consumer.events.FETCH, heard);
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    heard();
+    assigned?.(new Map(Object.entries(payload.memberAssignment)));
+  });
+  const watching = setInterval(() => {
+    if (performance.now() - heardAt > sessionMs * 4) ended.resolve(undefined);
+  }, sessionMs);
+  const end = async (): Promise<void> => {
+    clearInterval(watching);
+    await endConsumer(connections, consumer);
+  };
+
+  const eachBatch = async (payload: EachBatchPayload): Promise<void> => {
+    const { batch } = payload;
+    const { topic, partition } = batch;
+    const messages = batch.messages.map((message) => consumed(topic, partition, message));
+    const isStale = (): boolean => payload.isStale() || !payload.isRunning();
+    const beating = setInterval(
+      () => {
+        heard();
+        payload.heartbeat().catch(() => undefined);
+      },
+      Math.floor(sessionMs / 4),
+    );
+    try {
+      await handle({
+        topic,
+        partition,
+        messages,
+        high: BigInt(batch.highWatermark),
+        heartbeat: () => payload.heartbeat(),
+        isStale,
+      });
+    } catch {
+      // Not resolved: the same messages come again.
+      await pause(failurePauseMs, stopping);
+      return;
+    } finally {
+      clearInterval(beating);
+    }
+    if (isStale()) return;
+    payload.resolveOffset(batch.lastOffset());
+    const offset = String(BigInt(batch.lastOffset()) + 1n);
+    await payload.commitOffsetsIfNecessary({ topics: [{ topic, partitions: [{ partition, offset }] }] });
+  };
+
+  try {
+    await consumer.connect();
+    await consumer.subscribe({ topics: [...topics], fromBeginning: true });
+    await consumer.run({
+      autoCommit: false,
+      eachBatchAutoResolve: false,
+      partitionsConsumedConcurrently: 4,
+      eachBatch,
+    });
+  } catch (error) {
+    await end();
+    throw failureOf(error);
+  }
+  return { ended: ended.promise.then(() => undefined), end };
+};
+
+/** After a handler failed, ms. */
+const failurePauseMs = 500;
+
+const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+
+const pause = (ms: number, signal: AbortSignal): Promise<void> =>
+  delay(ms, undefined, { signal }).catch(() => undefined);
+
+const consumed = (topic: string, partition: number, message: KafkaMessage): ConsumedMessage => ({
+  topic,
+  partition,
+  offset: BigInt(message.offset),
+  timestamp: Number(message.timestamp),
+  key: message.key === null ? null : message.key.toString('utf8'),
+  value: message.value,
+  headers: headersOf(message.headers),
+});
+
+/** A header that came twice says nothing: the first one counts. */
+const headersOf = (headers: IHeaders | undefined): Readonly<Record<string, string>> => {
+  const read: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers ?? {})) {
+    const first = Array.isArray(value) ? value[0] : value;
+    if (first !== undefined) read[name] = typeof first === 'string' ? first : first.toString('utf8');
+  }
+  return read;
+};
+
+/** A topic that is asked for and is not there. */
+export const noSuchTopic = (topic: string): KafkaFailure =>
+  new KafkaFailure('refused', `there is no topic ${topic}`, 'UNKNOWN_TOPIC_OR_PARTITION');
