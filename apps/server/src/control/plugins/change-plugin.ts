@@ -1,50 +1,30 @@
 import { Body, Controller, Headers, Inject, Patch, Res } from '@nestjs/common';
-import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { CommandHandler } from '@nestjs/cqrs';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import {
-  AccountCommand,
-  AccountCommandHandler,
-  Allow,
-  Meta,
-  PathId,
-  type CommandMeta,
-  type DoneCommand,
-  type Role,
-} from '#platform';
+import { Allow, Meta, PathId, type CommandMeta } from '#platform';
 import { configDigest, type PluginHistory, type PluginPatch } from '#plugins';
 import type { PluginSnapshot } from '#record';
 import type { Envelope } from '#sealing';
-import { replayable } from '../../gateway/replayable.js';
-import { tagReply, type PluginAnswer } from './plugin-answer.js';
+import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
+import type { PluginAnswer } from './plugin-answer.js';
 import { checkConfig, PluginCommands } from './plugin-commands.js';
 import { ChangePluginBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
-import { PluginViews, type PluginView } from './plugin-view.js';
+import type { PluginView } from './plugin-view.js';
 import { noPlugin } from './refusals.js';
 import { messagesTo, SourceLoader } from './source-loader.js';
 
 /** Changes a plugin's settings; what the body does not name stays. */
-export class ChangePlugin extends AccountCommand<PluginAnswer> {
-  override readonly allows: readonly Role[] = ['admin'];
-
-  constructor(
-    meta: CommandMeta,
-    readonly id: string,
-    readonly body: ChangePluginBody,
-    readonly ifMatch: string | undefined,
-  ) {
-    super(meta);
-  }
-}
+export class ChangePlugin extends OnePlugin<ChangePluginBody> {}
 
 @CommandHandler(ChangePlugin)
-export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, PluginAnswer> {
+export class ChangePluginHandler extends OnePluginHandler<ChangePlugin> {
   constructor(
-    @Inject(PluginCommands) private readonly commands: PluginCommands,
+    @Inject(PluginCommands) commands: PluginCommands,
     @Inject(SourceLoader) private readonly loader: SourceLoader,
   ) {
-    super();
+    super(commands);
   }
 
   protected override run(command: ChangePlugin): Promise<PluginAnswer> {
@@ -54,10 +34,6 @@ export class ChangePluginHandler extends AccountCommandHandler<ChangePlugin, Plu
       if (current === null) throw noPlugin(id);
       return { kind: 'change', patch: await this.patch(command.meta, current, body, envelope) };
     });
-  }
-
-  protected override replay(command: ChangePlugin, done: DoneCommand): Promise<PluginAnswer> {
-    return this.commands.replay(command.meta.account, done);
   }
 
   private async patch(
@@ -107,10 +83,7 @@ const given = <T extends object>(fields: T): { readonly [K in keyof T]?: Exclude
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
 export class ChangePluginRoute {
-  constructor(
-    @Inject(CommandBus) private readonly bus: CommandBus,
-    @Inject(PluginViews) private readonly views: PluginViews,
-  ) {}
+  constructor(@Inject(PluginDesk) private readonly desk: PluginDesk) {}
 
   @Patch(':plugin')
   @Allow('admin')
@@ -118,15 +91,13 @@ export class ChangePluginRoute {
   @ApiOperation({ summary: 'Change settings of a plugin; what is already so writes nothing' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiOkResponse({ description: 'The state in force from the next invocation.', schema: pluginSchema })
-  async change(
+  change(
     @Meta() meta: CommandMeta,
     @PathId('plugin', 'The plugin.') id: string,
     @Body() body: ChangePluginBody,
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<PluginView> {
-    const { plugin } = await replayable(this.bus, new ChangePlugin(meta, id, body, ifMatch), reply);
-    tagReply(reply, plugin);
-    return this.views.plugin(meta.account, meta.caller, plugin);
+    return this.desk.send(new ChangePlugin(meta, id, body, ifMatch), reply);
   }
 }

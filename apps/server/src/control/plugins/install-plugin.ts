@@ -1,22 +1,14 @@
 import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
-import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import {
-  AccountCommand,
-  AccountCommandHandler,
-  Allow,
-  Meta,
-  type CommandMeta,
-  type DoneCommand,
-  type Role,
-} from '#platform';
-import { replayable } from '../../gateway/replayable.js';
-import { pluginPath, tagReply, type PluginAnswer } from './plugin-answer.js';
+import { AccountCommand, Allow, Meta, type CommandMeta, type Role } from '#platform';
+import { OnePluginHandler, PluginDesk } from './one-plugin.js';
+import { pluginPath, type PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
 import { InstallPluginBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
-import { PluginViews, type PluginView } from './plugin-view.js';
+import type { PluginView } from './plugin-view.js';
 
 /** Installs a plugin: compiled, loaded once, then stored with what it registers and asks for. */
 export class InstallPlugin extends AccountCommand<PluginAnswer> {
@@ -31,9 +23,9 @@ export class InstallPlugin extends AccountCommand<PluginAnswer> {
 }
 
 @CommandHandler(InstallPlugin)
-export class InstallPluginHandler extends AccountCommandHandler<InstallPlugin, PluginAnswer> {
-  constructor(@Inject(PluginCommands) private readonly commands: PluginCommands) {
-    super();
+export class InstallPluginHandler extends OnePluginHandler<InstallPlugin> {
+  constructor(@Inject(PluginCommands) commands: PluginCommands) {
+    super(commands);
   }
 
   protected override async run(command: InstallPlugin): Promise<PluginAnswer> {
@@ -45,19 +37,12 @@ export class InstallPluginHandler extends AccountCommandHandler<InstallPlugin, P
       plugin: this.commands.seal(prepared, envelope),
     }));
   }
-
-  protected override replay(command: InstallPlugin, done: DoneCommand): Promise<PluginAnswer> {
-    return this.commands.replay(command.meta.account, done);
-  }
 }
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
 export class InstallPluginRoute {
-  constructor(
-    @Inject(CommandBus) private readonly bus: CommandBus,
-    @Inject(PluginViews) private readonly views: PluginViews,
-  ) {}
+  constructor(@Inject(PluginDesk) private readonly desk: PluginDesk) {}
 
   @Post()
   @Allow('admin')
@@ -69,9 +54,8 @@ export class InstallPluginRoute {
     @Body() body: InstallPluginBody,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<PluginView> {
-    const { plugin } = await replayable(this.bus, new InstallPlugin(meta, body), reply);
-    tagReply(reply, plugin);
-    reply.header('location', pluginPath(meta.account, plugin.id));
-    return this.views.plugin(meta.account, meta.caller, plugin);
+    const plugin = await this.desk.send(new InstallPlugin(meta, body), reply);
+    reply.header('location', pluginPath(meta.account, body.id));
+    return plugin;
   }
 }

@@ -1,47 +1,27 @@
 import { Body, Controller, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
-import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiHeader, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import {
-  AccountCommand,
-  AccountCommandHandler,
-  Allow,
-  Meta,
-  PathId,
-  type CommandMeta,
-  type DoneCommand,
-  type Role,
-} from '#platform';
-import { replayable } from '../../gateway/replayable.js';
-import { tagReply, type PluginAnswer } from './plugin-answer.js';
+import { Allow, Meta, PathId, type CommandMeta } from '#platform';
+import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
+import type { PluginAnswer } from './plugin-answer.js';
 import { PluginCommands, sealCode } from './plugin-commands.js';
 import { NewVersionBody, sourceOf, sourcePointer } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
-import { PluginViews, type PluginView } from './plugin-view.js';
+import type { PluginView } from './plugin-view.js';
 import { faultyPlugin } from './refusals.js';
 import { messagesTo, SourceLoader } from './source-loader.js';
 
 /** Gives a plugin new code; its settings and its place stay. */
-export class AddVersion extends AccountCommand<PluginAnswer> {
-  override readonly allows: readonly Role[] = ['admin'];
-
-  constructor(
-    meta: CommandMeta,
-    readonly id: string,
-    readonly body: NewVersionBody,
-    readonly ifMatch: string | undefined,
-  ) {
-    super(meta);
-  }
-}
+export class AddVersion extends OnePlugin<NewVersionBody> {}
 
 @CommandHandler(AddVersion)
-export class AddVersionHandler extends AccountCommandHandler<AddVersion, PluginAnswer> {
+export class AddVersionHandler extends OnePluginHandler<AddVersion> {
   constructor(
-    @Inject(PluginCommands) private readonly commands: PluginCommands,
+    @Inject(PluginCommands) commands: PluginCommands,
     @Inject(SourceLoader) private readonly loader: SourceLoader,
   ) {
-    super();
+    super(commands);
   }
 
   protected override async run(command: AddVersion): Promise<PluginAnswer> {
@@ -71,19 +51,12 @@ export class AddVersionHandler extends AccountCommandHandler<AddVersion, PluginA
       permissions: body.permissions ?? null,
     }));
   }
-
-  protected override replay(command: AddVersion, done: DoneCommand): Promise<PluginAnswer> {
-    return this.commands.replay(command.meta.account, done);
-  }
 }
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
 export class AddVersionRoute {
-  constructor(
-    @Inject(CommandBus) private readonly bus: CommandBus,
-    @Inject(PluginViews) private readonly views: PluginViews,
-  ) {}
+  constructor(@Inject(PluginDesk) private readonly desk: PluginDesk) {}
 
   @Post(':plugin/versions')
   @HttpCode(201)
@@ -92,15 +65,13 @@ export class AddVersionRoute {
   @ApiOperation({ summary: 'Give a plugin new code, in force from the next invocation' })
   @ApiHeader({ name: 'If-Match', required: false, description: 'The ETag that was read, or `*`.' })
   @ApiCreatedResponse({ description: 'The new revision.', schema: pluginSchema })
-  async add(
+  add(
     @Meta() meta: CommandMeta,
     @PathId('plugin', 'The plugin.') id: string,
     @Body() body: NewVersionBody,
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<PluginView> {
-    const { plugin } = await replayable(this.bus, new AddVersion(meta, id, body, ifMatch), reply);
-    tagReply(reply, plugin);
-    return this.views.plugin(meta.account, meta.caller, plugin);
+    return this.desk.send(new AddVersion(meta, id, body, ifMatch), reply);
   }
 }

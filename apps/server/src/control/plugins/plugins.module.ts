@@ -11,6 +11,7 @@ import { ChangePluginHandler, ChangePluginRoute } from './change-plugin.js';
 import { FollowedPlugins } from './followed-plugins.js';
 import { InstallPluginHandler, InstallPluginRoute } from './install-plugin.js';
 import { AddVersionHandler, AddVersionRoute } from './new-version.js';
+import { PluginDesk } from './one-plugin.js';
 import { PluginCommands } from './plugin-commands.js';
 import { PluginCondition } from './plugin-condition.js';
 import { PluginHistoryRoute } from './plugin-history.js';
@@ -83,6 +84,7 @@ export class ActivePluginsModule implements OnModuleDestroy {
     PluginLog,
     PluginCommands,
     PluginViews,
+    PluginDesk,
     SourceLoader,
     InstallPluginHandler,
     ChangePluginHandler,

@@ -1,42 +1,22 @@
 import { Body, Controller, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
-import { CommandBus, CommandHandler } from '@nestjs/cqrs';
+import { CommandHandler } from '@nestjs/cqrs';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import {
-  AccountCommand,
-  AccountCommandHandler,
-  Allow,
-  Meta,
-  PathId,
-  type CommandMeta,
-  type DoneCommand,
-  type Role,
-} from '#platform';
-import { replayable } from '../../gateway/replayable.js';
-import { tagReply, type PluginAnswer } from './plugin-answer.js';
+import { Allow, Meta, PathId, type CommandMeta } from '#platform';
+import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
+import type { PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
 import { RollbackBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
-import { PluginViews, type PluginView } from './plugin-view.js';
+import type { PluginView } from './plugin-view.js';
 
 /** Brings code and settings of an earlier revision back, as a new one. */
-export class RollBackPlugin extends AccountCommand<PluginAnswer> {
-  override readonly allows: readonly Role[] = ['admin'];
-
-  constructor(
-    meta: CommandMeta,
-    readonly id: string,
-    readonly body: RollbackBody,
-    readonly ifMatch: string | undefined,
-  ) {
-    super(meta);
-  }
-}
+export class RollBackPlugin extends OnePlugin<RollbackBody> {}
 
 @CommandHandler(RollBackPlugin)
-export class RollBackPluginHandler extends AccountCommandHandler<RollBackPlugin, PluginAnswer> {
-  constructor(@Inject(PluginCommands) private readonly commands: PluginCommands) {
-    super();
+export class RollBackPluginHandler extends OnePluginHandler<RollBackPlugin> {
+  constructor(@Inject(PluginCommands) commands: PluginCommands) {
+    super(commands);
   }
 
   protected override run(command: RollBackPlugin): Promise<PluginAnswer> {
@@ -48,19 +28,12 @@ export class RollBackPluginHandler extends AccountCommandHandler<RollBackPlugin,
       return { kind: 'rollback', revision: body.revision };
     });
   }
-
-  protected override replay(command: RollBackPlugin, done: DoneCommand): Promise<PluginAnswer> {
-    return this.commands.replay(command.meta.account, done);
-  }
 }
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')
 export class RollBackPluginRoute {
-  constructor(
-    @Inject(CommandBus) private readonly bus: CommandBus,
-    @Inject(PluginViews) private readonly views: PluginViews,
-  ) {}
+  constructor(@Inject(PluginDesk) private readonly desk: PluginDesk) {}
 
   @Post(':plugin/rollback')
   @HttpCode(200)
@@ -72,15 +45,13 @@ export class RollBackPluginRoute {
     description: 'The new revision. Whether the plugin is enabled stays as it is.',
     schema: pluginSchema,
   })
-  async rollBack(
+  rollBack(
     @Meta() meta: CommandMeta,
     @PathId('plugin', 'The plugin.') id: string,
     @Body() body: RollbackBody,
     @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<PluginView> {
-    const { plugin } = await replayable(this.bus, new RollBackPlugin(meta, id, body, ifMatch), reply);
-    tagReply(reply, plugin);
-    return this.views.plugin(meta.account, meta.caller, plugin);
+    return this.desk.send(new RollBackPlugin(meta, id, body, ifMatch), reply);
   }
 }
