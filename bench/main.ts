@@ -3,6 +3,7 @@ import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import type { Figure } from './figures.js';
 import { between, tableOf } from './figures.js';
+import { measureFollowers } from './followers.js';
 import { measureMemory } from './memory.js';
 import { measureNeighbours } from './neighbours.js';
 import { measureReading } from './reads.js';
@@ -23,6 +24,7 @@ const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   recording: () => measureRecording(rounds, 4 * second),
   sandbox: () => measureSandbox(),
   neighbours: () => measureNeighbours(rounds, 10 * second),
+  followers: () => measureFollowers(rounds, 8 * second),
   memory: () => measureMemory(),
   reads: () => measureReading(quick ? 20_000 : 1_000_000),
 };

@@ -34,8 +34,8 @@ const startWords = (): readonly string[] => {
   return manifest.scripts.start.replace(/^exec node /u, '').split(' ');
 };
 
-/** Starts a cluster, a database and the program on it. */
-export const startMeasuredServer = async (): Promise<MeasuredServer> => {
+/** Starts a cluster, a database and the program on it, with further settings where a measure wants them. */
+export const startMeasuredServer = async (settings: Readonly<Record<string, string>> = {}): Promise<MeasuredServer> => {
   const cluster = await startTestCluster({ durable: true });
   const dataDir = mkdtempSync(join(tmpdir(), 'hookledger-bench-'));
   const { url: databaseUrl } = await cluster.createDatabase();
@@ -49,6 +49,7 @@ export const startMeasuredServer = async (): Promise<MeasuredServer> => {
       DATABASE_URL: databaseUrl,
       HOOKLEDGER_DATA: dataDir,
       HOOKLEDGER_OPERATOR_KEY: operatorKey,
+      ...settings,
     },
   });
   const url = await listening(child);

@@ -1,9 +1,9 @@
 import type { Figure } from './figures.js';
 import { at, atMost, median, rounded, spread } from './figures.js';
-import type { Connection } from './http-client.js';
 import { openLoop } from './load.js';
 import { startMeasuredServer } from './measured-server.js';
 import type { MeasuredServer } from './measured-server.js';
+import { pooled } from './pooled-calls.js';
 import { commandBody, fivePlugins, installation } from './plugins.js';
 
 /** An account fired at 50/s, alone and beside an account whose handler never ends, in turns. */
@@ -36,27 +36,6 @@ const compare = async (server: MeasuredServer, rounds: number, roundMs: number):
   const ratios = beside.map((time, round) => time / (alone[round] ?? Number.NaN));
   const from = `p99 ${rounded(median(beside))} ms against ${rounded(median(alone))} ms; rounds ${spread(ratios)}`;
   return atMost('p99 at 50/s beside an account that loops for ever, against alone', 2, median(ratios), '×', from);
-};
-
-/** As many calls at once as there are connections; a call takes one that is free. */
-const pooled = async (
-  server: MeasuredServer,
-  account: string,
-  size: number,
-): Promise<{ call: () => Promise<void>; close: () => void }> => {
-  const free: Connection[] = [];
-  for (let n = 0; n < size; n += 1) free.push(await server.firing(account, 'sshCommandSending'));
-  return {
-    call: async () => {
-      const connection = free.pop();
-      if (connection === undefined) throw new Error('more calls at once than connections');
-      await connection.post(commandBody);
-      free.push(connection);
-    },
-    close: () => {
-      for (const connection of free) connection.close();
-    },
-  };
 };
 
 /** Two clients that fire at the looping handler again and again. */
