@@ -4,6 +4,7 @@ import type {
   HandlerNotRun,
   HandlerRan,
   InvocationClosed,
+  InvocationLost,
   InvocationOpened,
   RecordedEvent,
   Sealed,
@@ -12,6 +13,7 @@ import {
   bytewise,
   columnArrays,
   batchOf,
+  columnText,
   columnTextOrNull,
   indexedText,
   insertBatch,
@@ -31,7 +33,7 @@ interface InvocationRow {
   readonly codes: Set<string>;
   withheld: boolean;
   closed: { readonly event: RecordedEvent; readonly data: InvocationClosed } | null;
-  lost: boolean;
+  lost: { readonly event: RecordedEvent; readonly data: InvocationLost } | null;
   effect: { readonly word: EffectWord; readonly at: string } | null;
 }
 
@@ -53,7 +55,9 @@ interface HandlerRow {
  */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 2,
+  version: 3,
+  // An effect, a hold and a loss repeat the session of their invocation: all of it stands in one order.
+  order: 'session',
   types: [
     'invocation.opened',
     'session.withheld',
@@ -75,11 +79,15 @@ export const invocations: Projection = {
   ],
   tables: ['invocation', 'handler_run'],
   create: async (sql, table) => {
-    for (const statement of ddl(table)) await sql.query(bytewise(statement));
+    for (const statement of tablesDdl(table)) await sql.query(bytewise(statement));
+  },
+  index: async (sql, table) => {
+    for (const statement of indexesDdl(table)) await sql.query(statement);
   },
   apply: async (events, { sql, table }) => {
     const batch = fold(events);
     const rows = [...batch.invocations.values()];
+    await lockOperations(sql, rows);
     await insertOpened(
       sql,
       table,
@@ -110,9 +118,8 @@ const keysets: readonly (readonly [name: string, columns: string, where?: string
   ['hop', 'hop', 'hop > 0'],
 ];
 
-const ddl = (table: TableName): readonly string[] => {
+const tablesDdl = (table: TableName): readonly string[] => {
   const invocation = table('invocation');
-  const handler = table('handler_run');
   return [
     `create table ${invocation} (
       account text not null, invocation_id text not null, position bigint not null, last_position bigint not null,
@@ -126,6 +133,21 @@ const ddl = (table: TableName): readonly string[] => {
       effect text, effect_at timestamptz, pair text, phase text, joined boolean not null default false,
       primary key (account, invocation_id)
     )`,
+    // Joins the sides of an operation, so it is needed from the beginning.
+    `create index on ${invocation} (account, operation_id, position) where operation_id is not null`,
+    `create table ${table('handler_run')} (
+      account text not null, position bigint not null, event_position bigint not null, occurred_at timestamptz not null,
+      place int not null, plugin_id text not null, plugin_version text, revision int, mode text, outcome text not null,
+      cause text, would_have text, reason_code text, warnings text[], duration_us bigint,
+      primary key (account, position, event_position)
+    )`,
+  ];
+};
+
+const indexesDdl = (table: TableName): readonly string[] => {
+  const invocation = table('invocation');
+  const handler = table('handler_run');
+  return [
     `create unique index on ${invocation} (account, position)`,
     `create index on ${invocation} (account, occurred_at, position)`,
     `create index on ${invocation} (account, recorded_at, position)`,
@@ -133,19 +155,12 @@ const ddl = (table: TableName): readonly string[] => {
     `create index on ${invocation} (account, root, position)`,
     `create index on ${invocation} (account, cause) where cause is not null`,
     `create index on ${invocation} (account, lineage) where lineage is not null`,
-    `create index on ${invocation} (account, operation_id, position) where operation_id is not null`,
     `create index on ${invocation} (account, occurred_at, position) where phase is not null and not joined`,
     `create index on ${invocation} using gin (reason_codes) where reason_codes is not null`,
     ...keysets.map(
       ([, columns, where]) =>
         `create index on ${invocation} (account, ${columns}, occurred_at, position)${where === undefined ? '' : ` where ${where}`}`,
     ),
-    `create table ${handler} (
-      account text not null, position bigint not null, event_position bigint not null, occurred_at timestamptz not null,
-      place int not null, plugin_id text not null, plugin_version text, revision int, mode text, outcome text not null,
-      cause text, would_have text, reason_code text, warnings text[], duration_us bigint,
-      primary key (account, position, event_position)
-    )`,
     `create index on ${handler} (account, plugin_id, occurred_at, position)`,
     `create index on ${handler} (account, plugin_id, plugin_version, occurred_at, position)`,
     `create index on ${handler} (account, plugin_id, outcome, occurred_at, position) where outcome <> 'passed'`,
@@ -191,7 +206,7 @@ const rowOf = (rows: Map<string, InvocationRow>, event: RecordedEvent, invocatio
     codes: new Set(),
     withheld: false,
     closed: null,
-    lost: false,
+    lost: null,
     effect: null,
   };
   rows.set(key, row);
@@ -214,7 +229,7 @@ const note = (row: InvocationRow, { event, position }: StoredEvent): void => {
       return;
     }
     case 'invocation.lost':
-      row.lost = true;
+      row.lost = { event, data: event.data as unknown as InvocationLost };
       return;
     case 'effect.reported':
       row.effect = { word: effectWord(event.data as unknown as EffectReported), at: event.recordedAt };
@@ -256,18 +271,22 @@ const movingColumns: readonly Column<InvocationRow>[] = [
   { name: 'account', type: 'text', of: (row) => row.account },
   { name: 'invocation_id', type: 'text', of: (row) => row.invocationId },
   { name: 'last_position', type: 'bigint', of: (row) => row.lastPosition },
-  { name: 'outcome', type: 'text', of: (row) => row.closed?.event.outcome ?? null },
+  { name: 'outcome', type: 'text', of: (row) => row.closed?.event.outcome ?? (row.lost === null ? null : 'lost') },
   { name: 'cancel_plugin', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.pluginId) },
   { name: 'cancel_code', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.code) },
   { name: 'cancel_reason', type: 'text', of: (row) => sealedText(row.closed?.data.cancellation?.reason) },
-  { name: 'reason_codes', type: 'texts', of: (row) => texts([...row.codes].map(indexedText)) },
+  { name: 'reason_codes', type: 'texts', of: (row) => texts(inByteOrder(row.codes)) },
   { name: 'closed_at', type: 'timestamptz', of: (row) => row.closed?.event.recordedAt ?? null },
   { name: 'duration_ms', type: 'bigint', of: (row) => row.closed?.event.durationMs ?? null },
-  { name: 'metered', type: 'int', of: (row) => row.closed?.data.metered ?? null },
+  { name: 'metered', type: 'int', of: (row) => row.closed?.data.metered ?? row.lost?.data.metered ?? null },
   { name: 'handlers', type: 'int', of: (row) => row.handlers },
   { name: 'effect', type: 'text', of: (row) => row.effect?.word ?? null },
   { name: 'effect_at', type: 'timestamptz', of: (row) => row.effect?.at ?? null },
 ];
+
+/** As the database orders them: how events were batched must not show. */
+const inByteOrder = (codes: ReadonlySet<string>): readonly string[] =>
+  [...codes].map(indexedText).sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));
 
 /** A sealed value holds no character that a column refuses. */
 const sealedText = (sealed: Sealed | null | undefined): string | null =>
@@ -314,7 +333,7 @@ const openedColumns: readonly Column<Opened>[] = [
 
 const stateOf = (row: InvocationRow): 'closed' | 'lost' | null => {
   if (row.closed !== null) return 'closed';
-  return row.lost ? 'lost' : null;
+  return row.lost === null ? null : 'lost';
 };
 
 const insertOpened = (sql: Sql, table: TableName, rows: readonly InvocationRow[]): Promise<void> =>
@@ -340,7 +359,7 @@ const updateEarlier = async (sql: Sql, table: TableName, rows: readonly Invocati
       cancel_code = coalesce(x.cancel_code, t.cancel_code),
       cancel_reason = coalesce(x.cancel_reason, t.cancel_reason),
       reason_codes = case when x.reason_codes = '' then t.reason_codes
-        else array(select distinct unnest(coalesce(t.reason_codes, '{}') || string_to_array(x.reason_codes, chr(31)))) end,
+        else array(select distinct unnest(coalesce(t.reason_codes, '{}') || string_to_array(x.reason_codes, chr(31))) order by 1) end,
       closed_at = coalesce(x.closed_at, t.closed_at),
       duration_ms = coalesce(x.duration_ms, t.duration_ms),
       metered = coalesce(x.metered, t.metered),
@@ -401,6 +420,26 @@ const insertHandlers = async (sql: Sql, table: TableName, rows: readonly Handler
     columnArrays(handlerColumns, rows),
   );
 };
+
+/** First key of the advisory locks, of 32 bits. */
+const operationLocks = 720_411_530;
+
+/**
+ * The sides of one operation may come by different workers at the same moment, and each would miss the other. Taken
+ * before any row is written, and in one order, so that no two workers wait for each other here.
+ */
+const lockOperations = async (sql: Sql, rows: readonly InvocationRow[]): Promise<void> => {
+  const operations = rows.filter(isOpened).filter((row) => phaseOf(row.opened.event) !== null);
+  if (operations.length === 0) return;
+  await sql.query(
+    `select pg_advisory_xact_lock($1, place) from
+      (select distinct hashtext(x) & 255 as place from unnest($2::text[]) x order by 1 offset 0) places`,
+    [operationLocks, operations.map(operationKey)],
+  );
+};
+
+const operationKey = ({ account, opened }: Opened): string =>
+  `${account} ${columnText(opened.event.operationId ?? '')}`;
 
 /** Marks both sides of an operation as joined as soon as the second one is here. */
 const joinOperations = async (

@@ -1,5 +1,6 @@
 import type { EventStore, Sql, StoredEvent } from '#event-store';
 import type { EventType } from '#record';
+import type { ComparedRows } from './compare-tables.js';
 
 /** Full name of one of a projection's tables in the generation at hand. */
 export type TableName = (table: string) => string;
@@ -24,8 +25,18 @@ export interface Projection {
   readonly reads?: readonly number[];
   readonly types: readonly EventType[];
   readonly tables: readonly string[];
+  /**
+   * What order its rows need. `log`, the default: that of the whole log. `session`: only that of each session's events,
+   * and of each stream's outside of sessions; then several workers may take the partitions of a topic side by side.
+   */
+  readonly order?: 'log' | 'session';
+  /** How a table is compared with that of another generation, where it is not by its primary key. */
+  readonly compared?: Readonly<Record<string, ComparedRows>>;
+  /** Makes the tables, with the indexes that `apply` needs. */
   create(sql: Sql, table: TableName): Promise<void>;
-  /** Events in log order, of `types` only. The same event is never given twice to one generation. */
+  /** Makes the indexes that only reading needs: a rebuild makes them when the tables are full. */
+  index?(sql: Sql, table: TableName): Promise<void>;
+  /** Events in the order that it needs, of `types` only. The same event is never given twice to one generation. */
   apply(events: readonly StoredEvent[], target: Target): Promise<void>;
 }
 
@@ -43,8 +54,12 @@ export const together = (name: string, parts: readonly Projection[]): Projection
   version: parts.reduce((sum, part) => sum + part.version, 0),
   types: [...new Set(parts.flatMap((part) => part.types))],
   tables: parts.flatMap((part) => part.tables),
+  order: parts.every(({ order }) => order === 'session') ? 'session' : 'log',
   create: async (sql, table) => {
     for (const part of parts) await part.create(sql, table);
+  },
+  index: async (sql, table) => {
+    for (const part of parts) await part.index?.(sql, table);
   },
   apply: async (events, target) => {
     for (const part of parts) {

@@ -1,4 +1,5 @@
 import type { EventStore, Sql, StoredEvent } from '#event-store';
+import { appliedDdl, appliedSpans, joinSpans, lockGeneration, noteApplied, outside } from './applied.js';
 import type { Projection, TableName } from './projection.js';
 import { applySettingAside, setAsideDdl, type SetAside } from './set-aside.js';
 
@@ -7,7 +8,8 @@ export interface Generation {
   readonly name: string;
   readonly generation: number;
   readonly version: number;
-  readonly state: 'building' | 'live' | 'retired';
+  /** `loading`: a replay fills the tables by itself; nobody else writes or reads them, and they have no indexes yet. */
+  readonly state: 'loading' | 'building' | 'live' | 'retired';
   /** Global position up to which everything is in the tables; -1 = nothing yet. */
   readonly position: bigint;
 }
@@ -52,12 +54,27 @@ export const openReadModels = (sql: Sql, projections: readonly Projection[]): Pr
 export const rebuildReadModel = (sql: Sql, projection: Projection): Promise<Generation> =>
   sql.transaction(async (tx) => {
     await underLock(tx);
-    const building = await findGenerations(tx, projection.name);
-    for (const old of building.filter(({ state }) => state === 'building')) await drop(tx, old, projection.tables);
-    return create(tx, projection, 'building');
+    await dropOthersBuilding(tx, projection);
+    return newGeneration(tx, projection, 'building');
   });
 
-const underLock = async (sql: Sql): Promise<void> => {
+/** A build that is begun again goes on from nothing: what was built before is dropped. */
+export const dropOthersBuilding = async (sql: Sql, projection: Projection): Promise<void> => {
+  for (const old of await findGenerations(sql, projection.name)) {
+    if (old.state === 'building') await dropGeneration(sql, old, projection.tables);
+  }
+};
+
+/** Drops what a replay of this read model left behind. */
+export const dropLoading = async (sql: Sql, name: string): Promise<void> => {
+  const rows = await sql.query(`select ${columns}, tables from read_model where name = $1 and state = 'loading'`, [
+    name,
+  ]);
+  for (const row of rows) await dropGeneration(sql, toGeneration(row), row.tables as readonly string[]);
+};
+
+/** Held by whoever makes or drops tables of read models, until the transaction ends. */
+export const underLock = async (sql: Sql): Promise<void> => {
   await sql.query('select pg_advisory_xact_lock($1)', [String(lockKey)]);
 };
 
@@ -70,20 +87,29 @@ const registryDdl = [
   "create unique index if not exists read_model_live on read_model (name) where state = 'live'",
   'create sequence if not exists read_model_generation as int',
   setAsideDdl,
+  ...appliedDdl,
 ];
 
 /** Usually one; while a version is built again, the live tables and those beside them. */
 const generationsOf = async (sql: Sql, projection: Projection): Promise<readonly Generation[]> => {
   const all = await findGenerations(sql, projection.name);
-  const own = all.filter(({ version, state }) => version === projection.version && state !== 'retired');
+  const own = all.filter(({ version, state }) => version === projection.version && isOpen(state));
   if (own.length > 0) return own;
-  return [await create(sql, projection, all.some(({ state }) => state === 'live') ? 'building' : 'live')];
+  return [await newGeneration(sql, projection, all.some(({ state }) => state === 'live') ? 'building' : 'live')];
 };
 
-const create = async (sql: Sql, projection: Projection, state: Generation['state']): Promise<Generation> => {
+const isOpen = (state: Generation['state']): boolean => state === 'live' || state === 'building';
+
+/** Makes a generation's tables. */
+export const newGeneration = async (
+  sql: Sql,
+  projection: Projection,
+  state: Generation['state'],
+): Promise<Generation> => {
   const [numbered] = await sql.query(`select nextval('read_model_generation')::int as generation`);
   const generation = Number(numbered?.generation);
   await projection.create(sql, tableNames(generation));
+  if (state !== 'loading') await projection.index?.(sql, tableNames(generation));
   await sql.query(
     'insert into read_model (name, generation, version, state, position, tables) values ($1, $2, $3, $4, -1, $5)',
     [projection.name, generation, projection.version, state, projection.tables],
@@ -101,21 +127,29 @@ const toGeneration = (row: Record<string, unknown>): Generation => ({
   position: BigInt(String(row.position)),
 });
 
-const findGenerations = async (sql: Sql, name: string): Promise<readonly Generation[]> =>
+/** All generations of a read model, newest first. */
+export const findGenerations = async (sql: Sql, name: string): Promise<readonly Generation[]> =>
   (await sql.query(`select ${columns} from read_model where name = $1 order by generation desc`, [name])).map(
     toGeneration,
   );
 
-const drop = async (sql: Sql, { name, generation }: Generation, tables: readonly string[]): Promise<void> => {
+/** Drops a generation's tables, and what is noted of it. */
+export const dropGeneration = async (
+  sql: Sql,
+  { name, generation }: Generation,
+  tables: readonly string[],
+): Promise<void> => {
   for (const table of tables) await sql.query(`drop table if exists ${tableNames(generation)(table)}`);
   await sql.query('delete from read_model where name = $1 and generation = $2', [name, generation]);
   await sql.query('delete from read_model_set_aside where name = $1 and generation = $2', [name, generation]);
+  await sql.query('delete from read_model_span where generation = $1', [generation]);
+  await sql.query('delete from read_model_partition where generation = $1', [generation]);
 };
 
 /** What became of a batch. */
 export interface Handled {
   /** `retired`: other tables took this generation's place; stop following. */
-  readonly state: 'building' | 'live' | 'retired';
+  readonly state: Generation['state'];
   readonly setAside: readonly SetAside[];
 }
 
@@ -133,16 +167,19 @@ export const handleEvents = async (
 ): Promise<Handled> => {
   // The log is the truth: after a crash the last rows are written again, so their commit need not wait for the disk.
   await sql.query('set local synchronous_commit to off');
+  await lockGeneration(sql, generation, 'alone');
   const [row] = await sql.query(`select ${columns} from read_model where name = $1 and generation = $2 for update`, [
     name,
     generation,
   ]);
-  if (row === undefined || row.state === 'retired') return { state: 'retired', setAside: [] };
+  if (row === undefined || row.state === 'retired' || row.state === 'loading')
+    return { state: 'retired', setAside: [] };
   const at = toGeneration(row);
   const fresh = events.filter(({ globalPosition }) => globalPosition > at.position);
   const last = fresh.at(-1);
   if (last === undefined) return { state: at.state, setAside: [] };
-  const own = fresh.filter(({ event }) => projection.types.includes(event.type));
+  const spans = await appliedSpans(sql, generation, fresh[0]?.globalPosition ?? 0n, last.globalPosition);
+  const own = outside(spans, fresh).filter(({ event }) => projection.types.includes(event.type));
   const target = { sql, table: tableNames(generation), store };
   const setAside = await applySettingAside(projection, { name, generation }, own, target);
   await sql.query(
@@ -153,8 +190,163 @@ export const handleEvents = async (
   return { state: live ? 'live' : 'building', setAside };
 };
 
+/** Where a partition's events end. */
+export interface PartitionEnd {
+  readonly topic: string;
+  readonly partition: number;
+  /** Offset of the message after the last one. */
+  readonly nextOffset: bigint;
+}
+
+/**
+ * Takes events of one partition into a generation's tables, in a transaction of the caller's; several workers may do
+ * so at once with different partitions. Which positions were applied is noted in the same commit, so what comes again
+ * (a repeat of the relay, another owner after a rebalance, a crash) has no second effect. The rows of a partition are
+ * one worker's at a time, whoever the broker thinks owns it. Only for projections of order `session`.
+ */
+export const handlePartition = async (
+  projection: Projection,
+  { name, generation }: Pick<Generation, 'name' | 'generation'>,
+  events: readonly StoredEvent[],
+  end: PartitionEnd,
+  sql: Sql,
+  store: EventStore,
+): Promise<Handled> => {
+  await sql.query('set local synchronous_commit to off');
+  await lockGeneration(sql, generation, 'beside');
+  await lockPartition(sql, generation, end);
+  const found = (await reachedGenerations(sql, name)).find((one) => one.generation === generation);
+  if (found === undefined) return { state: 'retired', setAside: [] };
+  const fresh = inOrder(events).filter(({ globalPosition }) => globalPosition > found.position);
+  const [first, last] = [fresh[0], fresh.at(-1)];
+  if (first === undefined || last === undefined) {
+    await movePartition(sql, generation, end, -1n);
+    return { state: found.state === 'live' ? 'live' : 'building', setAside: [] };
+  }
+  const unapplied = outside(await appliedSpans(sql, generation, first.globalPosition, last.globalPosition), fresh);
+  const own = unapplied.filter(({ event }) => projection.types.includes(event.type));
+  const target = { sql, table: tableNames(generation), store };
+  const setAside = await applySettingAside(projection, { name, generation }, own, target);
+  await noteApplied(
+    sql,
+    generation,
+    unapplied.map(({ globalPosition }) => globalPosition),
+  );
+  await movePartition(sql, generation, end, last.globalPosition);
+  return { state: found.state === 'live' ? 'live' : 'building', setAside };
+};
+
+/** A repeat follows what it repeats; each event once, ascending. */
+const inOrder = (events: readonly StoredEvent[]): readonly StoredEvent[] => {
+  const isRising = events.every(
+    (stored, at) => at === 0 || stored.globalPosition > (events[at - 1]?.globalPosition ?? 0n),
+  );
+  if (isRising) return events;
+  const byPosition = new Map(events.map((stored) => [stored.globalPosition, stored]));
+  return [...byPosition.values()].sort((a, b) => (a.globalPosition < b.globalPosition ? -1 : 1));
+};
+
+const lockPartition = async (sql: Sql, generation: number, { topic, partition }: PartitionEnd): Promise<void> => {
+  const key = [generation, topic, partition];
+  const lock = 'select 1 from read_model_partition where generation = $1 and topic = $2 and partition = $3 for update';
+  if ((await sql.query(lock, key)).length > 0) return;
+  await sql.query(
+    'insert into read_model_partition (generation, topic, partition) values ($1, $2, $3) on conflict do nothing',
+    key,
+  );
+  await sql.query(lock, key);
+};
+
+const movePartition = async (
+  sql: Sql,
+  generation: number,
+  { topic, partition, nextOffset }: PartitionEnd,
+  position: bigint,
+): Promise<void> => {
+  await sql.query(
+    `update read_model_partition set next_offset = $4, position = greatest(position, $5)
+     where generation = $1 and topic = $2 and partition = $3`,
+    [generation, topic, partition, nextOffset, position],
+  );
+};
+
+/** A partition of a topic, as far as a generation has taken it. */
+export interface PartitionReached {
+  readonly topic: string;
+  readonly partition: number;
+  /** Highest global position that was taken from it; -1 = none. */
+  readonly position: bigint;
+  readonly nextOffset: bigint;
+}
+
+/** How far a generation has taken each partition that it was given events of. */
+export const reachedPartitions = async (sql: Sql, generation: number): Promise<readonly PartitionReached[]> => {
+  const rows = await sql.query(
+    `select topic, partition, position, next_offset from read_model_partition
+     where generation = $1 order by topic, partition`,
+    [generation],
+  );
+  return rows.map((row) => ({
+    topic: String(row.topic),
+    partition: Number(row.partition),
+    position: BigInt(String(row.position)),
+    nextOffset: BigInt(String(row.next_offset)),
+  }));
+};
+
+/**
+ * Joins what the partitions brought: answers with the position up to which the generation is complete now, null when
+ * it is gone or another worker is at it. A build that has reached the live tables takes their place.
+ */
+export const joinPartitions = (
+  sql: Sql,
+  projection: Projection,
+  generation: Pick<Generation, 'name' | 'generation'>,
+): Promise<bigint | null> =>
+  sql.transaction(async (tx) => {
+    await tx.query('set local synchronous_commit to off');
+    const at = await lockReached(tx, generation);
+    if (at === null) return null;
+    const position = await joinSpans(tx, generation.generation, at.position);
+    if (position === at.position) return position;
+    await tx.query(
+      `with model as (
+         update read_model set position = $3, moved_at = clock_timestamp() where name = $1 and generation = $2
+       ) update follower set position = $3 where name = $4 and shard = 0`,
+      [generation.name, generation.generation, position, followerName(generation)],
+    );
+    if (at.state === 'building') await takeOver(projection, tx, { ...at, position });
+    return position;
+  });
+
+/** The generation, locked as its follower and `handleEvents` lock it, and in their order. */
+const lockReached = async (
+  sql: Sql,
+  { name, generation }: Pick<Generation, 'name' | 'generation'>,
+): Promise<Generation | null> => {
+  const follower = followerName({ name, generation });
+  await sql.query('insert into follower (name, shard) values ($1, 0) on conflict do nothing', [follower]);
+  const [checkpoint] = await sql.query<{ position: string }>(
+    'select position from follower where name = $1 and shard = 0 for update skip locked',
+    [follower],
+  );
+  const [row] = await sql.query(
+    `select ${columns} from read_model where name = $1 and generation = $2 and state <> 'retired' for update skip locked`,
+    [name, generation],
+  );
+  if (checkpoint === undefined || row === undefined) return null;
+  const at = toGeneration(row);
+  const reached = BigInt(checkpoint.position);
+  return { ...at, position: reached > at.position ? reached : at.position };
+};
+
 /** Swaps the building generation in when it has reached the live one; false while it is behind. */
-const takeOver = async (projection: Projection, sql: Sql, building: Generation): Promise<boolean> => {
+export const takeOver = async (
+  projection: Projection,
+  sql: Sql,
+  building: Generation,
+  statistics: 'analyze' | 'known' = 'analyze',
+): Promise<boolean> => {
   const [row] = await sql.query(`select ${columns} from read_model where name = $1 and state = 'live' for update`, [
     building.name,
   ]);
@@ -171,6 +363,7 @@ const takeOver = async (projection: Projection, sql: Sql, building: Generation):
     building.generation,
   ]);
   // Fresh tables have no statistics yet, and the first searches would be planned blindly.
+  if (statistics === 'known') return true;
   for (const table of projection.tables) await sql.query(`analyze ${tableNames(building.generation)(table)}`);
   return true;
 };
@@ -200,7 +393,7 @@ export const reachedGenerations = async (sql: Sql, name: string): Promise<readon
     `select m.name, m.generation, m.version, m.state, greatest(m.position, f.position) as position
      from read_model m
      left join follower f on f.name = 'read-model:' || m.name || ':' || m.generation and f.shard = 0
-     where m.name = $1 and m.state <> 'retired' order by m.generation`,
+     where m.name = $1 and m.state in ('building', 'live') order by m.generation`,
     [name],
   );
   return rows.map(toGeneration);
@@ -212,7 +405,7 @@ export const dropReadModel = (sql: Sql, name: string): Promise<void> =>
     await underLock(tx);
     for (const statement of registryDdl) await tx.query(statement);
     const rows = await tx.query(`select ${columns}, tables from read_model where name = $1`, [name]);
-    for (const row of rows) await drop(tx, toGeneration(row), row.tables as readonly string[]);
+    for (const row of rows) await dropGeneration(tx, toGeneration(row), row.tables as readonly string[]);
   });
 
 /** Drops tables whose place was taken more than `retiredTablesStayMs` ago. */
@@ -223,7 +416,7 @@ export const dropRetired = (sql: Sql, stayMs = retiredTablesStayMs): Promise<voi
       `select ${columns}, tables from read_model where state = 'retired' and retired_at < now() - make_interval(secs => $1)`,
       [stayMs / 1000],
     );
-    for (const row of rows) await drop(tx, toGeneration(row), row.tables as readonly string[]);
+    for (const row of rows) await dropGeneration(tx, toGeneration(row), row.tables as readonly string[]);
   });
 
 /** Every read model that is followed or built, with how far it is. */
@@ -231,7 +424,7 @@ export const readModelStatus = async (sql: Sql): Promise<readonly ReadModelStatu
   const rows = await sql.query(
     `select m.name, m.generation, m.version, m.state, m.position, m.moved_at,
        (select count(*) from read_model_set_aside s where s.name = m.name and s.generation = m.generation) as set_aside
-     from read_model m where m.state <> 'retired' order by m.name, m.generation`,
+     from read_model m where m.state in ('building', 'live') order by m.name, m.generation`,
   );
   return rows.map((row) => ({
     ...toGeneration(row),

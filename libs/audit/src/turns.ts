@@ -1,6 +1,6 @@
 import type { StoredEvent } from '#event-store';
 import type { EventType, RecordedEvent } from '#record';
-import { bytewise, columnText, columnTextOrNull, insertBatch, type Column } from './columns.js';
+import { bytewise, columnText, insertBatch, type Column } from './columns.js';
 import type { Projection } from './projection.js';
 
 const outcomes = ['passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held'] as const;
@@ -10,7 +10,9 @@ interface TurnRow {
   readonly sessionId: string;
   readonly turnId: string;
   readonly inferred: boolean;
-  readonly agentId: string | null;
+  agentId: string | null;
+  /** Of the event that named the agent. */
+  agentPosition: bigint | null;
   readonly firstPosition: bigint;
   lastPosition: bigint;
   firstOccurredAt: string;
@@ -37,16 +39,21 @@ const sessionEvents: readonly EventType[] = [
   'cron.run_lost',
 ];
 
-/** One row per turn of a session (a turn without a session stands under the empty name), and the session's other events. */
+/**
+ * One row per turn of a session (a turn without a session stands under the empty name), and the session's other events.
+ * Events of a turn without a session may come in any order between their streams: what counts is their positions.
+ */
 export const turns: Projection = {
   name: 'turns',
-  version: 1,
+  version: 2,
+  order: 'session',
   types: ['invocation.opened', 'invocation.closed', 'invocation.lost', 'handler.skipped', ...sessionEvents],
   tables: ['turn', 'session_event'],
   create: async (sql, table) => {
     await sql.query(
       bytewise(`create table ${table('turn')} (
       account text not null, session_id text not null, turn_id text not null, inferred boolean not null, agent_id text,
+      agent_position bigint,
       first_position bigint not null, last_position bigint not null,
       first_occurred_at timestamptz not null, last_occurred_at timestamptz not null,
       first_recorded_at timestamptz not null, last_recorded_at timestamptz not null,
@@ -55,8 +62,6 @@ export const turns: Projection = {
       primary key (account, session_id, turn_id)
     )`),
     );
-    await sql.query(`create index on ${table('turn')} (account, session_id, first_position)`);
-    await sql.query(`create index on ${table('turn')} (account, turn_id, first_position)`);
     await sql.query(
       bytewise(`create table ${table('session_event')} (
       account text not null, session_id text not null, position bigint not null, type text not null,
@@ -64,6 +69,10 @@ export const turns: Projection = {
       primary key (account, session_id, position)
     )`),
     );
+  },
+  index: async (sql, table) => {
+    await sql.query(`create index on ${table('turn')} (account, session_id, first_position)`);
+    await sql.query(`create index on ${table('turn')} (account, turn_id, first_position)`);
   },
   apply: async (events, { sql, table }) => {
     await insertBatch(sql, `${table('turn')} as t`, turnColumns, foldTurns(events), mergeTurn);
@@ -80,12 +89,21 @@ const foldTurns = (events: readonly StoredEvent[]): readonly TurnRow[] => {
     const row = rows.get(key) ?? newTurn(event, event.turnId, position);
     rows.set(key, row);
     count(row, event);
+    noteAgent(row, event, position);
     row.lastPosition = position;
     row.lastRecordedAt = event.recordedAt;
     if (event.occurredAt > row.lastOccurredAt) row.lastOccurredAt = event.occurredAt;
     if (event.occurredAt < row.firstOccurredAt) row.firstOccurredAt = event.occurredAt;
   }
-  return [...rows.values()];
+  // In one order, so that workers which count in the same turns do not wait for each other in a ring.
+  return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+};
+
+/** The agent of a turn is the one that is named first. */
+const noteAgent = (row: TurnRow, event: RecordedEvent, position: bigint): void => {
+  if (row.agentPosition !== null || event.agentId === undefined) return;
+  row.agentId = columnText(event.agentId);
+  row.agentPosition = position;
 };
 
 const newTurn = (event: RecordedEvent, turnId: string, position: bigint): TurnRow => ({
@@ -93,7 +111,8 @@ const newTurn = (event: RecordedEvent, turnId: string, position: bigint): TurnRo
   sessionId: columnText(event.sessionId ?? ''),
   turnId: columnText(turnId),
   inferred: event.turnInferred ?? false,
-  agentId: columnTextOrNull(event.agentId),
+  agentId: null,
+  agentPosition: null,
   firstPosition: position,
   lastPosition: position,
   firstOccurredAt: event.occurredAt,
@@ -121,6 +140,7 @@ const turnColumns: readonly Column<TurnRow>[] = [
   { name: 'turn_id', type: 'text', of: (row) => row.turnId },
   { name: 'inferred', type: 'boolean', of: (row) => row.inferred },
   { name: 'agent_id', type: 'text', of: (row) => row.agentId },
+  { name: 'agent_position', type: 'bigint', of: (row) => row.agentPosition },
   { name: 'first_position', type: 'bigint', of: (row) => row.firstPosition },
   { name: 'last_position', type: 'bigint', of: (row) => row.lastPosition },
   { name: 'first_occurred_at', type: 'timestamptz', of: (row) => row.firstOccurredAt },
@@ -136,11 +156,18 @@ const turnColumns: readonly Column<TurnRow>[] = [
 const added = ['invocations', 'lost', 'undecided', ...outcomes];
 
 const mergeTurn = `on conflict (account, session_id, turn_id) do update set
-  agent_id = coalesce(t.agent_id, excluded.agent_id),
-  last_position = excluded.last_position,
+  agent_id = case when excluded.agent_position < t.agent_position or t.agent_position is null
+    then excluded.agent_id else t.agent_id end,
+  agent_position = least(t.agent_position, excluded.agent_position),
+  inferred = case when excluded.first_position < t.first_position then excluded.inferred else t.inferred end,
+  first_position = least(t.first_position, excluded.first_position),
+  first_recorded_at = case when excluded.first_position < t.first_position
+    then excluded.first_recorded_at else t.first_recorded_at end,
+  last_position = greatest(t.last_position, excluded.last_position),
   first_occurred_at = least(t.first_occurred_at, excluded.first_occurred_at),
   last_occurred_at = greatest(t.last_occurred_at, excluded.last_occurred_at),
-  last_recorded_at = excluded.last_recorded_at,
+  last_recorded_at = case when excluded.last_position > t.last_position
+    then excluded.last_recorded_at else t.last_recorded_at end,
   ${added.map((column) => `${column} = t.${column} + excluded.${column}`).join(', ')}`;
 
 const sessionEventColumns: readonly Column<StoredEvent>[] = [
