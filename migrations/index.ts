@@ -2,6 +2,7 @@ import type { MigrationInterface } from 'typeorm';
 import { CreateLog1764500000000 } from './1764500000000-log.js';
 import { CreateAppend1764500000001 } from './1764500000001-append.js';
 import { CreateAccounts1764500000020 } from './1764500000020-accounts.js';
+import { CreateProof1764500000030 } from './1764500000030-proof.js';
 import { CreatePurge1764500000040 } from './1764500000040-purge.js';
 import { CreateMasterInForce1764500000050 } from './1764500000050-master-in-force.js';
 import type { MigrateOptions } from './migrate.js';
@@ -12,6 +13,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateLog1764500000000,
   CreateAppend1764500000001,
   CreateAccounts1764500000020,
+  CreateProof1764500000030,
   CreatePurge1764500000040,
   CreateMasterInForce1764500000050,
 ];

@@ -59,5 +59,7 @@ const grantTo = async (client: pg.Client, role: string): Promise<void> => {
     grant usage, create on schema ${schema} to ${name};
     grant select, insert, update, delete on all tables in schema ${schema} to ${name};
     revoke insert, update, delete, truncate on ${log} from ${name};
-    revoke insert, update, delete, truncate on head, account_head, stream, purged_range from ${name}`);
+    revoke insert, update, delete, truncate on head, account_head, stream, purged_range from ${name};
+    revoke update, delete, truncate on checkpoint from ${name};
+    revoke delete, truncate on tile, tree, log_key, log_format from ${name}`);
 };

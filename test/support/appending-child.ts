@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { postgresEventStore } from '#event-store';
+import { rowTagKey } from '#proof';
 
 /**
  * Appends from several clients at once until it is killed, or `count` times each, and prints the id of every append
  * that was answered. Each append writes two streams of its own with `of` events together, and one that all share.
  */
 const [url = '', account = '', clients = '1', count = 'Infinity'] = process.argv.slice(2);
-const store = postgresEventStore({ connectionString: url });
+// Every process of a test has the same key, as replicas do.
+const store = postgresEventStore({ connectionString: url, tagKey: rowTagKey(Buffer.alloc(32, 1)) });
 
 const appendOnce = async (): Promise<void> => {
   const id = randomUUID();

@@ -20,4 +20,4 @@ export { checkpointText, logKeyName, openCheckpoint, originOf, readCheckpoint, s
 export type { ReadRound, RoundAccount, SealingRound } from './sealing-round.js';
 export { readRoundLine, roundLine } from './sealing-round.js';
 export type { RowTagKey } from './row-tag.js';
-export { rowTag, rowTagger, rowTagKey, rowTagKeyOf, rowTagSecret } from './row-tag.js';
+export { rowTag, rowTagger, rowTagKey } from './row-tag.js';

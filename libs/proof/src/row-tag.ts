@@ -8,18 +8,14 @@ export interface RowTagKey {
   readonly outer: Uint8Array;
 }
 
-/** Derives the key of row tags from the master key (as the platform's `derivedKey` does), which no database holds. */
-export const rowTagKey = (masterKey: Uint8Array): RowTagKey => rowTagKeyOf(rowTagSecret(masterKey));
-
-/** The secret itself, 32 bytes: what is kept, wrapped, when the master key changes. */
-export const rowTagSecret = (masterKey: Uint8Array): Buffer =>
-  Buffer.from(hkdfSync('sha256', masterKey, Buffer.alloc(0), 'hookledger/row-tag/v1', 32));
-
-/** The key of a secret. */
-export const rowTagKeyOf = (secret: Uint8Array): RowTagKey => {
-  if (secret.length !== 32) throw new RangeError('a row tag secret has 32 bytes');
+/**
+ * Derives the key of row tags from the root secret (as the platform's `derivedKey` does). The database holds that
+ * secret only wrapped by the master key, and a rotation of the master key leaves it as it is.
+ */
+export const rowTagKey = (rootSecret: Uint8Array): RowTagKey => {
+  const key = Buffer.from(hkdfSync('sha256', rootSecret, Buffer.alloc(0), 'hookledger/row-tag/v1', 32));
   const padded = (pad: number): Buffer =>
-    Buffer.from(Array.from({ length: blockBytes }, (_, at) => (secret[at] ?? 0) ^ pad));
+    Buffer.from(Array.from({ length: blockBytes }, (_, at) => (key[at] ?? 0) ^ pad));
   return { inner: padded(0x36), outer: padded(0x5c) };
 };
 

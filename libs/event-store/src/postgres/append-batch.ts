@@ -1,4 +1,6 @@
 import type pg from 'pg';
+import type { RowTagKey } from '#proof';
+import { rowTagger } from '#proof';
 import type { StreamDraft, WrittenEvent } from '../drafts.js';
 import type { BlobWrite, CompletedCommand } from '../event-store.js';
 
@@ -25,26 +27,45 @@ export type ItemOutcome =
   /** Another one lost, so nothing was written: to be sent again. */
   | { readonly kind: 'held-back' };
 
+/** What the database did with a batch. */
+export interface BatchOutcome {
+  /** One for each item, in their order. */
+  readonly items: readonly ItemOutcome[];
+  /** Accounts that had another size than the tags were made for, and their size: nothing was written. */
+  readonly moved: ReadonlyMap<string, bigint>;
+}
+
+/** What a batch's rows are tagged with: the key, and where the batch's part of each account will begin. */
+export interface BatchTags {
+  readonly key: RowTagKey;
+  readonly sizeOf: (account: string) => bigint;
+}
+
 interface OutcomeRow {
+  /** Place of the append in the batch, or of the account among the batch's, from 1. */
   readonly command: number;
-  readonly status: 'appended' | 'conflict' | 'claim-lost';
+  readonly status: 'appended' | 'conflict' | 'claim-lost' | 'sizes-moved';
   readonly global_position: string | null;
   readonly account_position: string | null;
   readonly moved_stream: string | null;
   readonly moved_version: number | null;
 }
 
-const parameters = 38;
+const parameters = 40;
 const text = `select * from append_events(${Array.from({ length: parameters }, (_, n) => `$${String(n + 1)}`).join(',')})`;
 
-/** The call of `append_events` for a batch. Long values travel as bytes, one after another, not as escaped text. */
+/**
+ * The call of `append_events` for a batch. Long values travel as bytes, one after another, not as escaped text. Without
+ * tags the rows have none, and no size is expected.
+ */
 export const appendCall = (
   items: readonly BatchItem[],
+  tags: BatchTags | null,
   timeoutMs: number,
 ): pg.QueryConfig & { query_timeout: number } => ({
   name: 'append_events',
   text,
-  values: [...eventColumns(items), ...blobColumns(items)],
+  values: [...eventColumns(items, tags), ...blobColumns(items)],
   query_timeout: timeoutMs,
 });
 
@@ -56,7 +77,7 @@ export const blobsCall = (items: readonly BatchItem[]): pg.QueryConfig => ({
 });
 
 /** Everything but the blobs, in the order of the function's parameters. */
-const eventColumns = (items: readonly BatchItem[]): readonly (string | Buffer)[] => {
+const eventColumns = (items: readonly BatchItem[], tags: BatchTags | null): readonly (string | Buffer)[] => {
   const accounts = new Map<string, { readonly at: number; events: number }>();
   const c = { account: [] as number[], offset: [] as number[], accountOffset: [] as number[], events: [] as number[] };
   const w = {
@@ -103,6 +124,7 @@ const eventColumns = (items: readonly BatchItem[]): readonly (string | Buffer)[]
   return [
     texts([...accounts.keys()]),
     plain([...accounts.values()].map((account) => account.events)),
+    plain(tags === null ? [] : [...accounts.keys()].map(tags.sizeOf)),
     plain(c.account),
     plain(c.offset),
     plain(c.accountOffset),
@@ -134,7 +156,35 @@ const eventColumns = (items: readonly BatchItem[]): readonly (string | Buffer)[]
     plain(places.length),
     places.bytes,
     Buffer.concat(e.written.map(({ leaf }) => leaf)),
+    tags === null ? Buffer.alloc(0) : tagsOf(items, tags),
   ];
+};
+
+/** The tags of a batch's events, one after another, in their order. */
+const tagsOf = (items: readonly BatchItem[], { key, sizeOf }: BatchTags): Buffer => {
+  const accounts = new Map<string, { readonly tag: ReturnType<typeof rowTagger>; next: bigint }>();
+  const tags: Buffer[] = [];
+  for (const { account, streams } of items) {
+    const at = accounts.get(account) ?? { tag: rowTagger(key, account), next: sizeOf(account) };
+    accounts.set(account, at);
+    for (const { events } of streams) {
+      for (const { leaf } of events) {
+        tags.push(at.tag(at.next, leaf));
+        at.next += 1n;
+      }
+    }
+  }
+  return Buffer.concat(tags);
+};
+
+/** How many events a batch has for each account, accounts in the order of the call. */
+export const eventsByAccount = (items: readonly BatchItem[]): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>();
+  for (const { account, streams } of items) {
+    const events = streams.reduce((sum, stream) => sum + stream.events.length, 0);
+    counts.set(account, (counts.get(account) ?? 0) + events);
+  }
+  return counts;
 };
 
 const blobColumns = (items: readonly BatchItem[]): readonly (string | Buffer)[] => {
@@ -164,7 +214,7 @@ const placesOf = (
 };
 
 /** Array literal of values that need no quotes. */
-export const plain = (values: readonly (string | number)[]): string => `{${values.join(',')}}`;
+export const plain = (values: readonly (string | number | bigint)[]): string => `{${values.join(',')}}`;
 
 /** Array literal of any text. */
 export const texts = (values: readonly (string | null)[]): string => `{${values.map(quoted).join(',')}}`;
@@ -176,11 +226,17 @@ const quoted = (value: string | null): string => {
   return special.test(value) ? `"${value.replace(/[\\"]/gu, '\\$&')}"` : `"${value}"`;
 };
 
-/** What the rows of `append_events` say of each of `count` appends, in their order. */
-export const outcomesOf = (rows: readonly unknown[], count: number): readonly ItemOutcome[] => {
-  const outcomes = Array.from({ length: count }, (): ItemOutcome => ({ kind: 'held-back' }));
-  for (const row of rows as readonly OutcomeRow[]) outcomes[row.command - 1] = outcomeOf(row);
-  return outcomes;
+/** What the rows of `append_events` say of a batch. */
+export const outcomesOf = (rows: readonly unknown[], items: readonly BatchItem[]): BatchOutcome => {
+  const outcomes = items.map((): ItemOutcome => ({ kind: 'held-back' }));
+  const moved = new Map<string, bigint>();
+  for (const row of rows as readonly OutcomeRow[]) {
+    if (row.status === 'sizes-moved') {
+      const account = [...eventsByAccount(items).keys()][row.command - 1] ?? '';
+      moved.set(account, BigInt(row.account_position ?? 0));
+    } else outcomes[row.command - 1] = outcomeOf(row);
+  }
+  return { items: outcomes, moved };
 };
 
 const outcomeOf = (row: OutcomeRow): ItemOutcome => {

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { rowTag, rowTagKey } from '#proof';
+import { leafHash } from '#record';
 import type { ProgramFile } from '../../../../test/support/child-program.js';
 import { programFile } from '../../../../test/support/child-program.js';
 import type { TestCluster, TestDatabase } from '../../../../test/support/test-postgres.js';
@@ -25,9 +27,20 @@ const wholeLog = async (store: EventStore): Promise<readonly StoredEvent[]> => {
   }
 };
 
+const tagKey = rowTagKey(Buffer.alloc(32, 1));
+
+const expectTagged = async (database: TestDatabase, log: readonly StoredEvent[]): Promise<void> => {
+  const pool = createPool({ connectionString: database.url, max: 1 });
+  const { rows } = await pool.query<{ tag: Buffer }>('select tag from event order by position');
+  await pool.end();
+  const expected = log.map(({ event, position, bytes }) => rowTag(tagKey, event.account, position, leafHash(bytes)));
+  expect(rows.map(({ tag }, n) => tag.equals(expected[n] ?? Buffer.alloc(0)))).toEqual(expected.map(() => true));
+};
+
 /** What must hold of a log, whoever was killed while it was written. */
-const expectSound = async (store: EventStore, answered: readonly string[]): Promise<void> => {
+const expectSound = async (database: TestDatabase, store: EventStore, answered: readonly string[]): Promise<void> => {
   const log = await wholeLog(store);
+  await expectTagged(database, log);
   expect(log.map((e) => e.globalPosition)).toEqual(log.map((_, n) => BigInt(n)));
   expect(await store.head()).toBe(BigInt(log.length) - 1n);
 
@@ -69,7 +82,7 @@ describe('the log in Postgres', () => {
 
   const withDatabase = async (work: (database: TestDatabase, store: EventStore) => Promise<void>): Promise<void> => {
     const database = await cluster.createLedgerDatabase();
-    const store = postgresEventStore({ connectionString: database.url });
+    const store = postgresEventStore({ connectionString: database.url, tagKey });
     try {
       await work(database, store);
     } finally {
@@ -90,7 +103,7 @@ describe('the log in Postgres', () => {
         answered.push(...child.lines.filter((line) => line.length === 36));
       }
       expect(answered.length).toBeGreaterThanOrEqual(160);
-      await expectSound(store, answered);
+      await expectSound(database, store, answered);
     });
   }, 120_000);
 
@@ -104,6 +117,7 @@ describe('the log in Postgres', () => {
       expect(codes).toEqual([0, 0, null]);
       expect(children.map((child) => child.lines.length)).toEqual([960, 960]);
       await expectSound(
+        database,
         store,
         [...children, victim].flatMap((child) => child.lines.filter((line) => line.length === 36)),
       );
@@ -139,7 +153,7 @@ describe('the log in Postgres', () => {
       await Promise.all(clients);
       await admin.end();
       expect(new Set(answered).size).toBe(answered.length);
-      await expectSound(store, answered);
+      await expectSound(database, store, answered);
     });
   }, 120_000);
 
@@ -157,7 +171,7 @@ describe('the log in Postgres', () => {
         await child.ended;
         answered.push(...child.lines.filter((line) => line.length === 36));
       }
-      await expectSound(store, answered);
+      await expectSound(database, store, answered);
     });
   }, 120_000);
 });

@@ -4,9 +4,12 @@ import type { StreamDraft } from '../drafts.js';
 import { writeEvents } from '../drafts.js';
 import type { Append, AppendResult, StoredEvent } from '../event-store.js';
 import { LogBusy, LogRefused, LogUnavailable } from '../event-store.js';
-import type { BatchItem, ItemOutcome, WrittenStream } from './append-batch.js';
-import { appendCall, blobsCall, outcomesOf } from './append-batch.js';
+import type { RowTagKey } from '#proof';
+import type { BatchItem, BatchOutcome, ItemOutcome, WrittenStream } from './append-batch.js';
+import { appendCall, blobsCall, eventsByAccount, outcomesOf } from './append-batch.js';
 import { codeOf, faultOf, isUncertain } from './faults.js';
+import type { Flight } from './account-sizes.js';
+import { accountSizes } from './account-sizes.js';
 import { findAppended } from './find-appended.js';
 import type { Log } from './pool.js';
 
@@ -20,6 +23,8 @@ export interface GroupCommitOptions {
   readonly maxQueued: number;
   /** How long an append may take while the database is away, ms; then `LogUnavailable`. */
   readonly patienceMs: number;
+  /** Tags rows; null = rows have none, which no sealer takes. */
+  readonly tagKey: RowTagKey | null;
   /** Told of every commit: its items, and their events as they stand. */
   readonly committed: (items: readonly BatchItem[], events: readonly StoredEvent[]) => void;
 }
@@ -64,6 +69,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
   const busyStreams = new Set<string>();
   // Where streams stood when this process last saw them: what `any` guesses from.
   const versions = new LRUCache<string, number>({ max: 20_000 });
+  const sizes = accountSizes();
   let queuedBytes = 0;
   let writing = 0;
   let scheduled = false;
@@ -202,15 +208,23 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
 
   const send = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<readonly Pending[]> => {
     let items: readonly BatchItem[] = [];
-    const call = async (): Promise<readonly unknown[]> => {
+    const call = async (sizeOf: (account: string) => bigint): Promise<BatchOutcome> => {
+      const tags = options.tagKey === null ? null : { key: options.tagKey, sizeOf };
       items = batch.map((pending) => (pending.item = refresh(pending)));
-      return (await client.query<object>(appendCall(items, options.patienceMs * 0.8))).rows;
+      const { rows } = await client.query<object>(appendCall(items, tags, options.patienceMs * 0.8));
+      return outcomesOf(rows, items);
     };
+    const flight = sizes.depart(eventsByAccount(batch.map(({ item }) => item)));
     try {
-      const rows = await (batch.some((pending) => pending.outrun) ? knowingVersions(client, batch, call) : call());
+      const locked = batch.some((pending) => pending.outrun) || (options.tagKey !== null && sizes.contended());
+      const outcome = await (locked ? underLock(client, batch, flight, call) : call(flight.sizeOf));
       becameReachable();
-      return await settle(client, batch, outcomesOf(rows, batch.length));
+      const again = await settle(client, batch, outcome.items);
+      if (outcome.moved.size > 0) await flight.missed(outcome.moved);
+      return again;
     } catch (error) {
+      // What follows may send parts of the batch again.
+      flight.land();
       const fault = faultOf(error);
       if (fault === 'again') return becameAway(batch, error);
       if (fault === 'no-partition') return await nextPartition(client, batch);
@@ -225,6 +239,8 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
         if (item !== undefined && !pending.unanswered.includes(item)) pending.unanswered.push(item);
       });
       throw error;
+    } finally {
+      flight.land();
     }
   };
 
@@ -232,11 +248,12 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
    * Under the head's lock nobody can be faster, so what is read here is still so when the call comes. Blobs go before
    * the lock, as everywhere.
    */
-  const knowingVersions = async (
+  const underLock = async (
     client: pg.PoolClient,
     batch: readonly Pending[],
-    call: () => Promise<readonly unknown[]>,
-  ): Promise<readonly unknown[]> => {
+    flight: Flight,
+    call: (sizeOf: (account: string) => bigint) => Promise<BatchOutcome>,
+  ): Promise<BatchOutcome> => {
     const streams = batch.flatMap(({ drafts }) => drafts.filter((draft) => draft.expectedVersion === 'any'));
     await client.query('begin');
     try {
@@ -248,9 +265,11 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
         [streams.map(({ account }) => account), streams.map(({ stream }) => stream)],
       );
       for (const { account, id, version } of rows) versions.set(keyOf(account, id), version);
-      const outcomes = await call();
+      const found = await readSizes(client, batch);
+      flight.looked(found);
+      const outcome = await call((account) => found.get(account) ?? 0n);
       await client.query('commit');
-      return outcomes;
+      return outcome;
     } catch (error) {
       await client.query('rollback').catch(() => undefined);
       throw error;
@@ -314,6 +333,7 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
         events.push({ globalPosition: at.globalFirst + offset, position: at.first + offset, event, bytes });
       }
     }
+    sizes.reached(pending.append.account, at.first + BigInt(events.length));
     finish(pending, { kind: 'appended', first: at.first, last: at.first + BigInt(events.length) - 1n, events });
     return events;
   };
@@ -398,6 +418,17 @@ export const groupCommit = (options: GroupCommitOptions): GroupCommit => {
       });
     },
   };
+};
+
+/** The sizes of a batch's accounts. */
+const readSizes = async (client: pg.PoolClient, batch: readonly Pending[]): Promise<ReadonlyMap<string, bigint>> => {
+  const accounts = [...new Set(batch.map(({ append }) => append.account))];
+  const { rows } = await client.query<{ account: string; size: string }>(
+    `select a.account, coalesce(h.size, 0) as size from unnest($1::text[]) a(account)
+      left join account_head h using (account)`,
+    [accounts],
+  );
+  return new Map(rows.map(({ account, size }) => [account, BigInt(size)]));
 };
 
 const unavailable = (error: unknown): LogUnavailable =>

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
+import type { RowTagKey } from '#proof';
 import type { ClaimTry } from '../claiming.js';
 import { claimEndings, claimPatiently } from '../claiming.js';
 import { draftStreams } from '../drafts.js';
@@ -31,6 +32,8 @@ export interface PostgresStoreOptions {
   readonly patienceMs?: number;
   /** How long `claim` waits for another holder, ms. Default 30,000. */
   readonly claimWaitMs?: number;
+  /** Tags rows, so that the sealer knows them from forged ones. Without it rows have no tags and are never sealed. */
+  readonly tagKey?: RowTagKey;
 }
 
 interface ClaimRow {
@@ -76,6 +79,7 @@ export const postgresEventStore = (options: PostgresStoreOptions): EventStore =>
     writers,
     maxQueued: options.maxQueued ?? 10_000,
     patienceMs,
+    tagKey: options.tagKey ?? null,
     committed,
   });
 
