@@ -58,7 +58,7 @@ export const measureReads = async (
   try {
     const invocations = Math.ceil(events / eventsPerInvocation);
     const loadStart = performance.now();
-    await load(store, sealing, invocations);
+    await loadLongRecord(store, sealing, invocations);
     const followStart = performance.now();
     await follow(sql, store, record);
     const followed = performance.now();
@@ -80,7 +80,8 @@ export const measureReads = async (
   }
 };
 
-const load = async (store: EventStore, sealing: Sealing, invocations: number): Promise<void> => {
+/** A long record: chains of five, `invocations` of them, seven events each. */
+export const loadLongRecord = async (store: EventStore, sealing: Sealing, invocations: number): Promise<void> => {
   let next = 0;
   const worker = async (): Promise<void> => {
     while (next < invocations) {

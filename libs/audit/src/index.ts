@@ -11,6 +11,19 @@ export {
   readModelStatus,
   rebuildReadModel,
 } from './read-models.js';
+export type { RowDifference } from './compare-tables.js';
+export { compareTables } from './compare-tables.js';
+export {
+  abandonLoading,
+  beginLoading,
+  dropAbandoned,
+  endLoading,
+  indexLoaded,
+  liveGeneration,
+  loadEvents,
+  LoadingLost,
+  whileReplaying,
+} from './rebuild.js';
 export type { Reading } from './reading.js';
 export { openReading, ReadModelMissing } from './reading.js';
 export { record } from './record.js';

@@ -2,6 +2,7 @@ import { Inject, Injectable, type BeforeApplicationShutdown, type OnModuleInit }
 import { Gauge, type Registry } from 'prom-client';
 import {
   allReadModels,
+  dropAbandoned,
   dropReadModel,
   dropRetired,
   followerName,
@@ -97,6 +98,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
   private async look(): Promise<void> {
     try {
       await dropRetired(this.sql);
+      await dropAbandoned(this.sql);
       for (const generation of await openGenerations(this.sql, this.projections)) this.follow(generation);
     } catch (error) {
       this.logger.warn(errorFacts(error), 'read models could not be looked after; tried again');
