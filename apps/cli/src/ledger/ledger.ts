@@ -2,8 +2,10 @@ import type { EventStore, Sql } from '#event-store';
 import { createPool, LogUnavailable, postgresEventStore, sqlOver } from '#event-store';
 import type { ServerConfig } from '#platform';
 import { programUrl, readConfig, StartFailure } from '#platform';
+import type { RowTagKey } from '#proof';
+import { rowTagKey } from '#proof';
 import type { MasterKeys } from '#sealing';
-import { loadMasterKeys, MasterKeyProblem } from '#sealing';
+import { loadMasterKeys, MasterKeyProblem, readRootSecret } from '#sealing';
 import { dataFolderOf } from '../data-folder.js';
 import { examineCluster } from '../doctor/embedded.js';
 import { findMasterKey } from '../keys/key-files.js';
@@ -41,7 +43,9 @@ export const openLedger = async (dataOption: string | undefined, env: Environmen
     await pool.end();
     throw error instanceof LogUnavailable ? new Failure(`The database cannot be used: ${error.message}.`) : error;
   }
-  const store = postgresEventStore({ connectionString: url, log: () => undefined });
+  const tagKey = await tagKeyOf(sql, config);
+  const tagging = tagKey === null ? {} : { tagKey };
+  const store = postgresEventStore({ connectionString: url, log: () => undefined, ...tagging });
   return {
     config,
     url,
@@ -67,6 +71,17 @@ export const givenMasterKeys = ({ masterKey, masterKeyNext, dataDir }: ServerCon
     });
   } catch (error) {
     throw error instanceof MasterKeyProblem ? new Failure(`${error.message}.`) : error;
+  }
+};
+
+/** What the rows of this log are tagged with; null for who has no master key, and writes rows that no sealer takes. */
+const tagKeyOf = async (sql: Sql, config: ServerConfig): Promise<RowTagKey | null> => {
+  try {
+    const root = await readRootSecret(sql, givenMasterKeys(config));
+    return root === null ? null : rowTagKey(root);
+  } catch (error) {
+    if (error instanceof Failure || error instanceof MasterKeyProblem) return null;
+    throw error;
   }
 };
 
