@@ -43,8 +43,7 @@ const lockKey = 7_204_115_301;
  */
 export const openReadModels = (sql: Sql, projections: readonly Projection[]): Promise<readonly Generation[]> =>
   sql.transaction(async (tx) => {
-    await underLock(tx);
-    for (const statement of registryDdl) await tx.query(statement);
+    await openRegistry(tx);
     const open: Generation[] = [];
     for (const projection of projections) open.push(...(await generationsOf(tx, projection)));
     return open;
@@ -71,6 +70,12 @@ export const dropLoading = async (sql: Sql, name: string): Promise<void> => {
     name,
   ]);
   for (const row of rows) await dropGeneration(sql, toGeneration(row), row.tables as readonly string[]);
+};
+
+/** Makes the registry where it is missing, and holds its lock. */
+export const openRegistry = async (sql: Sql): Promise<void> => {
+  await underLock(sql);
+  for (const statement of registryDdl) await sql.query(statement);
 };
 
 /** Held by whoever makes or drops tables of read models, until the transaction ends. */
@@ -402,8 +407,7 @@ export const reachedGenerations = async (sql: Sql, name: string): Promise<readon
 /** Drops a read model altogether, in all its generations. */
 export const dropReadModel = (sql: Sql, name: string): Promise<void> =>
   sql.transaction(async (tx) => {
-    await underLock(tx);
-    for (const statement of registryDdl) await tx.query(statement);
+    await openRegistry(tx);
     const rows = await tx.query(`select ${columns}, tables from read_model where name = $1`, [name]);
     for (const row of rows) await dropGeneration(tx, toGeneration(row), row.tables as readonly string[]);
   });

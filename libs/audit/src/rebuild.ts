@@ -7,6 +7,7 @@ import {
   findGenerations,
   followerName,
   newGeneration,
+  openRegistry,
   tableNames,
   takeOver,
   underLock,
@@ -21,7 +22,7 @@ import { applySettingAside, type SetAside } from './set-aside.js';
  */
 export const beginLoading = (sql: Sql, projection: Projection): Promise<Generation> =>
   sql.transaction(async (tx) => {
-    await underLock(tx);
+    await openRegistry(tx);
     await dropLoading(tx, projection.name);
     return newGeneration(tx, projection, 'loading');
   });
