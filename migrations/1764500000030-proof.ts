@@ -90,13 +90,16 @@ const checkpointsAreFinal = `
   create trigger checkpoint_is_kept before truncate on checkpoint
     for each statement execute function refuse_change_of_checkpoints()`;
 
-/** Times in force are those of the \`log_key.rotated\` events; a key without any has never been in force. */
+/**
+ * Times in force are those of the \`log_key.rotated\` events; a key without any has never been in force. The private
+ * part is wrapped by a key that the database does not hold, and goes when the key goes out of force.
+ */
 const logKeys = `
   create table log_key (
     id text collate "C" primary key,
     name text collate "C" not null,
     public_key bytea not null,
-    wrapped bytea not null,
+    wrapped bytea,
     valid_from timestamptz(3),
     valid_until timestamptz(3)
   )`;

@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 
 /** A part of the program; one process may play several (architecture.md). */
 export type ServerRole = 'gateway' | 'control' | 'worker';
@@ -29,6 +29,12 @@ export interface ServerConfig {
   readonly drainMs: number;
   /** `HOOKLEDGER_TEXT_SEARCH`: whether the plaintext that `text=` searches is kept; on unless switched off. */
   readonly textSearch: boolean;
+  /** `HOOKLEDGER_CHECKPOINT_DIR`, absolute: where signed checkpoints are kept outside the database. */
+  readonly checkpointDir: string;
+  /** Shortest time between two sealing rounds, ms. */
+  readonly sealMs: number;
+  /** How often every process records that it is there, and every account's size, ms. */
+  readonly heartbeatMs: number;
   /** Null = no Kafka: `HOOKLEDGER_KAFKA_BROKERS` is not set. */
   readonly kafka: KafkaConfig | null;
 }
@@ -92,6 +98,12 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   },
   drainMs: readCount(env, 'HOOKLEDGER_DRAIN_SECONDS', 10, 0, 600) * 1000,
   textSearch: readFlag(env, 'HOOKLEDGER_TEXT_SEARCH', true),
+  checkpointDir: resolve(
+    cwd,
+    setting(env, 'HOOKLEDGER_CHECKPOINT_DIR') ?? join(setting(env, 'HOOKLEDGER_DATA') ?? '.hookledger', 'checkpoints'),
+  ),
+  sealMs: readCount(env, 'HOOKLEDGER_SEAL_SECONDS', 1, 1, 3600) * 1000,
+  heartbeatMs: readCount(env, 'HOOKLEDGER_HEARTBEAT_SECONDS', 60, 1, 86_400) * 1000,
   kafka: readKafka(env, cwd),
 });
 

@@ -21,3 +21,30 @@ export type { ReadRound, RoundAccount, SealingRound } from './sealing-round.js';
 export { readRoundLine, roundLine } from './sealing-round.js';
 export type { RowTagKey } from './row-tag.js';
 export { rowTag, rowTagger, rowTagKey } from './row-tag.js';
+export type {
+  AccountRow,
+  BlobRow,
+  CheckpointRow,
+  DataKeyRow,
+  DataKeyState,
+  EventRow,
+  Hash,
+  LogFacts,
+  LogKeyRow,
+  LogSource,
+  SizeOfAccount,
+  StreamRow,
+  StreamStep,
+  TileExtent,
+  TileRow,
+  TreeRow,
+} from './verify/source.js';
+export type { Fault, FaultCode, OnFault } from './verify/fault.js';
+export { faultMeanings } from './verify/fault.js';
+export type { AccountSummary } from './verify/account-walk.js';
+export type { LogKey } from './verify/trusted-keys.js';
+export type { OutsideLine } from './verify/outside-check.js';
+export type { DataKeyOpening, VerifyOptions, VerifyProgress, VerifySummary } from './verify/verify-log.js';
+export { verifyLog } from './verify/verify-log.js';
+export type { LogFormat } from './log-format.js';
+export { isLogFormat, logFormatMac } from './log-format.js';

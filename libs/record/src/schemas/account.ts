@@ -124,6 +124,13 @@ export const instanceSchemas = {
     sizes: mapOf(position()),
     'uptimeSeconds?': count(),
   }),
-  'log_key.rotated': object({ from: nullable(id()), to: id() }),
+  'log_key.rotated': object({
+    from: nullable(id()),
+    to: id(),
+    'log?': id('Id of the log; its checkpoints begin with it.'),
+    'publicKey?': text('The new key as a verifier key of C2SP signed-note.'),
+    'untaggedUntil?': id('Global position up to which rows have no tag; -1 where every row has one.'),
+    'reason?': sealedOrNull,
+  }),
   'master_key.rotated': object({ from: id(), to: id(), rewrapped: count() }),
 } as const;
