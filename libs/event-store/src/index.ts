@@ -21,3 +21,5 @@ export type { PostgresStoreOptions } from './postgres/postgres-store.js';
 export { postgresEventStore } from './postgres/postgres-store.js';
 export type { Follower, FollowerLag, FollowerOptions } from './follower.js';
 export { startFollower } from './follower.js';
+export type { OpenLogSource } from './postgres/log-source.js';
+export { NoLog, openLogSource } from './postgres/log-source.js';

@@ -1,0 +1,116 @@
+/** Where the fields of a row are in a chunk of binary COPY; a length of -1 is null. */
+export interface CopiedRow {
+  readonly chunk: Buffer;
+  readonly starts: readonly number[];
+  readonly lengths: readonly number[];
+}
+
+// PGCOPY\n\377\r\n\0, flags, and the length of an extension that no server sends.
+const headerBytes = 19;
+
+/**
+ * Reads what `COPY … TO STDOUT (FORMAT binary)` sends, in whatever pieces it comes, and makes a value of each row.
+ * `read` must take what it needs at once: the places it is given are those of the next row afterwards.
+ */
+export async function* readCopiedRows<T>(
+  pieces: AsyncIterable<Buffer>,
+  read: (row: CopiedRow) => T,
+): AsyncIterable<readonly T[]> {
+  const starts: number[] = [];
+  const lengths: number[] = [];
+  let waiting: Buffer[] = [];
+  let size = 0;
+  let needed = headerBytes;
+  let at = headerBytes;
+  for await (const piece of pieces) {
+    waiting.push(piece);
+    size += piece.length;
+    // A long value comes in many pieces, which are put together once.
+    if (size < needed) continue;
+    const chunk = waiting.length === 1 ? piece : Buffer.concat(waiting, size);
+    const rows: T[] = [];
+    for (;;) {
+      needed = placeFields(chunk, at, starts, lengths);
+      if (needed > chunk.length) break;
+      const end = needed;
+      if (starts.length === 0) {
+        at = end;
+        break;
+      }
+      rows.push(read({ chunk, starts, lengths }));
+      at = end;
+    }
+    const rest = chunk.subarray(Math.min(at, chunk.length));
+    needed -= chunk.length - rest.length;
+    at = 0;
+    waiting = rest.length === 0 ? [] : [rest];
+    size = rest.length;
+    if (rows.length > 0) yield rows;
+  }
+}
+
+/** Notes where a row's fields are; answers with its end, or with how far the chunk must at least reach. */
+const placeFields = (chunk: Buffer, from: number, starts: number[], lengths: number[]): number => {
+  starts.length = 0;
+  lengths.length = 0;
+  if (from + 2 > chunk.length) return Math.max(from + 2, chunk.length + 1);
+  const count = chunk.readInt16BE(from);
+  let at = from + 2;
+  // The end of the data has a count of -1.
+  for (let field = 0; field < count; field += 1) {
+    if (at + 4 > chunk.length) return at + 4;
+    const length = chunk.readInt32BE(at);
+    at += 4;
+    starts.push(at);
+    lengths.push(length);
+    if (length > 0) at += length;
+  }
+  return at;
+};
+
+/** An int8, rounded beyond 2^53. */
+export const int8At = ({ chunk, starts }: CopiedRow, field: number): number => {
+  const at = starts[field] ?? 0;
+  return chunk.readInt32BE(at) * 2 ** 32 + chunk.readUInt32BE(at + 4);
+};
+
+export const int4At = ({ chunk, starts }: CopiedRow, field: number): number => chunk.readInt32BE(starts[field] ?? 0);
+
+export const int2At = ({ chunk, starts }: CopiedRow, field: number): number => chunk.readInt16BE(starts[field] ?? 0);
+
+export const textAt = ({ chunk, starts, lengths }: CopiedRow, field: number): string => {
+  const at = starts[field] ?? 0;
+  return chunk.toString('utf8', at, at + (lengths[field] ?? 0));
+};
+
+/** One character for each byte; null for null. */
+export const latin1At = ({ chunk, starts, lengths }: CopiedRow, field: number): string | null => {
+  const [at, length] = [starts[field] ?? 0, lengths[field] ?? -1];
+  return length < 0 ? null : chunk.toString('latin1', at, at + length);
+};
+
+export const isNullAt = ({ lengths }: CopiedRow, field: number): boolean => (lengths[field] ?? -1) < 0;
+
+export const uuidAt = ({ chunk, starts }: CopiedRow, field: number): string => {
+  const at = starts[field] ?? 0;
+  const hex = chunk.toString('hex', at, at + 16);
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+};
+
+const year2000 = 946_684_800_000;
+
+/** A timestamptz in ms since 1970. */
+export const timeAt = (row: CopiedRow, field: number): number => int8At(row, field) / 1_000 + year2000;
+
+/** Bytes, as a part of what the database sent. */
+export const bytesAt = ({ chunk, starts, lengths }: CopiedRow, field: number): Buffer => {
+  const at = starts[field] ?? 0;
+  return chunk.subarray(at, at + Math.max(lengths[field] ?? 0, 0));
+};
+
+/** Bytes with a zero byte before them, in one piece: their length, which was read before, stood there. */
+export const prefixedAt = ({ chunk, starts, lengths }: CopiedRow, field: number): Buffer => {
+  const at = starts[field] ?? 0;
+  chunk[at - 1] = 0;
+  return chunk.subarray(at - 1, at + Math.max(lengths[field] ?? 0, 0));
+};
