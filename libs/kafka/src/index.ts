@@ -50,3 +50,5 @@ export type { TopicNames } from './topic-names.js';
 export { topicNames } from './topic-names.js';
 export type { KafkaSettings } from './kafkajs-connections.js';
 export { openKafka } from './kafkajs-client.js';
+export type { Gap, Merge, MergedEvent, MergeOptions, TopicPlaces } from './merge.js';
+export { lowerPlace, mergeTopics } from './merge.js';

@@ -41,6 +41,14 @@ export const readTopic = async (
   consumer.on(consumer.events.CRASH, ({ payload }) => ending.reject(failureOf(payload.error)));
   signal?.addEventListener('abort', stop, { once: true });
 
+  const holdBack = (partition: number): void => {
+    const held = options.hold?.(partition) ?? null;
+    if (held === null) return;
+    const place = [{ topic, partitions: [partition] }];
+    consumer.pause(place);
+    held.then(() => consumer.resume(place)).catch((error: unknown) => ending.reject(error));
+  };
+
   const eachBatch = async (payload: EachBatchPayload): Promise<void> => {
     const { batch } = payload;
     const { partition } = batch;
@@ -58,6 +66,7 @@ export const readTopic = async (
     payload.resolveOffset(batch.lastOffset());
     next.set(partition, BigInt(batch.lastOffset()) + 1n);
     if (isRead(partition)) consumer.pause([{ topic, partitions: [partition] }]);
+    else holdBack(partition);
     if (isAllRead()) ending.resolve(undefined);
     else await payload.heartbeat();
   };

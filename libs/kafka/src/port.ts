@@ -85,6 +85,8 @@ export interface ReadTopicOptions {
   readonly until?: ReadonlyMap<number, bigint> | 'never';
   /** Messages of one partition, in order. The next ones of that partition come when it resolves; a throw ends the reading. */
   readonly handle: (messages: readonly ConsumedMessage[]) => Promise<void>;
+  /** Asked after each `handle`: the partition is not read on before what it answers resolves; the others are. */
+  readonly hold?: (partition: number) => Promise<void> | null;
   readonly signal?: AbortSignal;
 }
 
