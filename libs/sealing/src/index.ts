@@ -9,3 +9,5 @@ export type { MasterInForce } from './data-keys.js';
 export { openRootSecret, putMasterInForce, readMasterInForce, readRootSecret, rewrapDataKeys } from './data-keys.js';
 export type { PostgresSealingOptions } from './postgres-sealing.js';
 export { postgresSealing } from './postgres-sealing.js';
+export type { WrappedDataKey } from './try-data-key.js';
+export { tryDataKey } from './try-data-key.js';

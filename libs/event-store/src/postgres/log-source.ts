@@ -44,7 +44,18 @@ export class NoLog extends Error {
   override readonly name = 'NoLog';
 }
 
-const tables = ['event', 'head', 'account_head', 'stream', 'tile', 'tree', 'checkpoint', 'log_key', 'log_format'];
+const tables = [
+  'event',
+  'head',
+  'account_head',
+  'stream',
+  'tile',
+  'tree',
+  'checkpoint',
+  'log_key',
+  'log_format',
+  'master_in_force',
+];
 
 /**
  * Opens a log to be verified. Everything is read in one snapshot, so that what is written meanwhile raises no alarm; the
@@ -125,11 +136,13 @@ class PostgresLogSource implements LogSource {
       `select (select position from head) as head, f.untagged_until as untagged, f.log_id, f.mac
         from (select) one left join log_format f on true`,
     );
+    const masters = await this.ask<{ id: string; former: string | null }>('select id, former from master_in_force');
     return {
       head: numberOf(row?.head ?? null),
       logId: row?.log_id ?? null,
       untaggedUntil: numberOf(row?.untagged ?? null) ?? -1,
       mac: row?.mac ?? null,
+      masters: masters.flatMap(({ id, former }) => (former === null ? [id] : [id, former])),
     };
   }
 

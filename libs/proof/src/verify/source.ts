@@ -47,6 +47,8 @@ export interface LogFacts {
   readonly untaggedUntil: number;
   /** The program's own word for the log's id and `untaggedUntil`; null before its first start. */
   readonly mac: Buffer | null;
+  /** Ids of the master keys that data keys may be wrapped by: the one in force, and the one before it. */
+  readonly masters: readonly string[];
 }
 
 /** An account, with the sizes that its head row and its newest checkpoint say; null without one. */

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import type { AccountSummary } from './account-walk.js';
 import { AccountWalk } from './account-walk.js';
 import type { EventHead } from './columns.js';
+import { readHead } from './columns.js';
 import type { Fault, OnFault } from './fault.js';
 import { isLogFormat } from '../log-format.js';
 import { rowTagKey } from '../row-tag.js';
@@ -10,8 +11,8 @@ import { NamedCheck } from './named-check.js';
 import type { OutsideFindings, OutsideLine } from './outside-check.js';
 import { readOutside } from './outside-check.js';
 import type { DataKeyRow, LogFacts, LogSource } from './source.js';
-import type { LogKey, TrustedKeys } from './trusted-keys.js';
-import { trustedKeys } from './trusted-keys.js';
+import type { LogKey, RecordedKey, TrustedKeys } from './trusted-keys.js';
+import { recordedKeyOf, trustedKeys } from './trusted-keys.js';
 
 /** What a data key does under the master key; `unknown`: it is wrapped by a key that was not given. */
 export type DataKeyOpening = 'opens' | 'changed' | 'unknown';
@@ -88,13 +89,13 @@ class LogVerification {
 
   async run(): Promise<VerifySummary> {
     const facts = await this.source.facts();
-    const keys = trustedKeys(this.options.logKeys, await this.source.logKeys(), this.fault);
+    const keys = await this.findKeys(facts);
     const outside = await this.readOutside(keys);
     const logId = this.logIdOf(facts, outside);
     this.checkFormat(facts);
     await this.readErasures();
     await this.checkBlobs();
-    await this.checkDataKeys();
+    await this.checkDataKeys(facts);
     await this.walkAccounts(facts, keys, logId, outside);
     if (this.options.account === null) await this.checkPositions(facts);
     this.checkSizes(outside);
@@ -109,6 +110,23 @@ class LogVerification {
     this.byCode.set(fault.code, (this.byCode.get(fault.code) ?? 0) + 1);
     this.options.onFault(fault);
   };
+
+  /** The log's own events say which key came into force when. */
+  private async findKeys({ logId }: LogFacts): Promise<TrustedKeys> {
+    const recorded: RecordedKey[] = [];
+    for await (const rows of this.source.eventsOfTypes('system', ['log_key.rotated'])) {
+      for (const row of rows) {
+        const head = readHead(row.prefixed.toString('utf8', 1));
+        const key = head === null ? null : recordedKeyOf(head, row.accountPosition, row.recordedAt);
+        if (key === null) continue;
+        const last = recorded.at(-1);
+        if (last !== undefined) recorded[recorded.length - 1] = { ...last, validUntil: key.validFrom };
+        recorded.push(key);
+      }
+    }
+    const { logKeys: given, rootSecret } = this.options;
+    return trustedKeys({ given, recorded, rows: await this.source.logKeys(), logId, rootSecret, onFault: this.fault });
+  }
 
   private readOutside(keys: TrustedKeys): Promise<OutsideFindings | null> {
     const { outside } = this.options;
@@ -186,11 +204,14 @@ class LogVerification {
     }
   }
 
-  private async checkDataKeys(): Promise<void> {
+  private async checkDataKeys({ masters }: LogFacts): Promise<void> {
     let unknown = 0;
     for await (const rows of this.source.dataKeys()) {
       for (const row of rows) {
-        if (this.checkDataKey(row) === 'unknown') unknown += 1;
+        const opening = this.checkDataKey(row);
+        // A master key that was never in force is none that somebody forgot to give.
+        if (opening === 'changed' || !masters.includes(row.master)) this.changedKeys.set(row.id, 'unnamed');
+        else if (opening === 'unknown') unknown += 1;
       }
       this.counts.dataKeys += rows.length;
       this.options.onProgress({ doing: 'data keys', done: this.counts.dataKeys, of: null });
@@ -217,9 +238,7 @@ class LogVerification {
       );
     }
     if (isErased) return 'opens';
-    const opening = this.options.openDataKey?.(row) ?? 'unknown';
-    if (opening === 'changed') this.changedKeys.set(row.id, 'unnamed');
-    return opening;
+    return this.options.openDataKey?.(row) ?? 'unknown';
   }
 
   private async walkAccounts(
@@ -351,9 +370,14 @@ class LogVerification {
         'Without the master key the tags of rows are not checked: a row that was forged before it was sealed is not found.',
       );
     }
-    if (keys.from === 'database' && keys.keys.length > 0) {
+    if (keys.from === 'record' && options.rootSecret === null) {
       notes.push(
-        'The public keys were taken from the database: whoever rewrote all of it could have replaced them. Give them with --log-key or --checkpoints.',
+        'The public keys were taken from the log itself: whoever rewrote all of it could have replaced them. Give them with --log-key or --checkpoints.',
+      );
+    }
+    if (keys.newer.length > 0) {
+      notes.push(
+        `Log keys ${keys.newer.join(', ')} came into force after those that were given: the log alone speaks for them.`,
       );
     }
     if (options.outside === null) {
