@@ -12,8 +12,10 @@ type Command = (args: readonly string[]) => Promise<number>;
 const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['doctor', async () => (await import('./doctor/doctor.js')).doctor],
   ['keys', async () => (await import('./keys/keys.js')).keys],
+  ['replay', async () => (await import('./replay/replay.js')).replay],
   ['fire', async () => (await import('./client/fire.js')).fire],
   ['events', async () => (await import('./client/events.js')).events],
+  ['verify', async () => (await import('./verify/verify.js')).verify],
   ['conformance', async () => (await import('./conformance/conformance.js')).conformance],
 ]);
 

@@ -569,6 +569,9 @@ export class AccountWalk {
       if (leaves > 0) report('there is no such row, and there are tiles');
       return;
     }
+    if (tree.refused !== null) {
+      this.fault('sealing-refused', tree.refused, 'tree.refused', 'the sealer refused the row at this position');
+    }
     if (tree.size !== leaves) report(`it says ${tree.size} events are in the tiles, and they hold ${leaves}`);
     if (tree.signed !== (sealed ?? 0)) {
       report(`it says ${tree.signed} events are under a checkpoint, and the newest is of ${sealed ?? 0}`);

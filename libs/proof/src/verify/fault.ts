@@ -23,6 +23,7 @@ const meanings = {
   'stream-repeated': 'A stream has a version twice.',
   'format-changed': 'The log’s own facts were changed: its id, or since which row there are tags.',
   'tree-changed': 'What is noted of how far the log is sealed does not fit its tiles and checkpoints.',
+  'sealing-refused': 'The sealer found a row that is not right, and seals nothing from there on.',
   'tile-changed': 'A hash in a tile is not the one of what it stands for.',
   'tile-missing': 'Hashes of sealed events are not in the tiles.',
   'tile-unexpected': 'A tile holds more than was sealed.',
