@@ -81,6 +81,8 @@ export const eventStoreContract = (name: string, openSubject: OpenSubject): void
         expect(numbers(await store.readStream(one, 'plugins'))).toEqual([1, 2, 3]);
         expect(numbers(await store.readStream(one, 'plugins', 3))).toEqual([3]);
         expect(numbers(await store.readStream(other, 'plugins'))).toEqual([9]);
+        const versions = [store.streamVersion(one, 'plugins'), store.streamVersion(one, 'none')];
+        expect(await Promise.all(versions)).toEqual([3, 0]);
       });
 
       it('refuses a stream that has moved on, and says where it is', async () => {

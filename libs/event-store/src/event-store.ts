@@ -110,6 +110,8 @@ export interface EventStore {
   append(append: Append): Promise<AppendResult>;
   /** One stream, oldest first, from the event whose `streamVersion` is `fromVersion` (default 1). */
   readStream(account: string, stream: string, fromVersion?: number): Promise<readonly StoredEvent[]>;
+  /** Number of events that a stream was ever given, purged ones too; 0 = there is no such stream. */
+  streamVersion(account: string, stream: string): Promise<number>;
   /** An account's log. */
   readAccount(account: string, range: ReadRange): Promise<readonly StoredEvent[]>;
   /** The whole log after a global position, oldest first: for followers. */

@@ -117,6 +117,7 @@ export const memoryEventStore = (options: MemoryStoreOptions = {}): EventStore =
           .slice(Math.max(fromVersion, 1) - 1)
           .map(reread),
       ),
+    streamVersion: (account, stream) => whenOpen(() => streams.get(`${account}\0${stream}`)?.length ?? 0),
     readAccount: (account, range) => whenOpen(() => select(accounts.get(account) ?? [], range).map(reread)),
     readAll: (after, limit, types) =>
       whenOpen(() => {

@@ -13,7 +13,7 @@ import { groupCommit } from './group-commit.js';
 import type { Log } from './pool.js';
 import { codeOf } from './faults.js';
 import { createPool } from './pool.js';
-import { readAccount, readAccountSize, readAll, readBlob, readHead, readStream } from './reads.js';
+import { readAccount, readAccountSize, readAll, readBlob, readHead, readStream, readStreamVersion } from './reads.js';
 
 /** Options of the Postgres store. */
 export interface PostgresStoreOptions {
@@ -103,6 +103,7 @@ export const postgresEventStore = (options: PostgresStoreOptions): EventStore =>
   return {
     append: async (append) => commits.append(append, draftStreams(append, now())),
     readStream: (account, stream, from = 1) => reading((pool) => readStream(pool, account, stream, from)),
+    streamVersion: (account, stream) => reading((pool) => readStreamVersion(pool, account, stream)),
     readAccount: (account, range) => reading((pool) => readAccount(pool, account, range)),
     readAll: (after, limit, types) => reading((pool) => readAll(pool, after, limit, types)),
     head: () => reading(readHead),

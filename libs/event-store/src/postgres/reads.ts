@@ -24,6 +24,14 @@ export const readStream = async (
     values: [account, stream, from],
   });
 
+/** Number of events that a stream was ever given. */
+export const readStreamVersion = async (pool: pg.Pool, account: string, stream: string): Promise<number> => {
+  const text = 'select version from stream where account = $1 and id = $2';
+  const values = [account, stream];
+  const { rows } = await pool.query<{ version: number }>({ name: 'read_stream_version', text, values });
+  return rows[0]?.version ?? 0;
+};
+
 /** A page of an account's log. */
 export const readAccount = (pool: pg.Pool, account: string, range: ReadRange): Promise<readonly StoredEvent[]> =>
   run(pool, accountQuery(account, range));
