@@ -155,6 +155,29 @@ describe('a follower', () => {
     await Promise.all(others.map((each) => each.close()));
   });
 
+  it('gives every event once and in order while two replicas append at once, each many at a time', async () => {
+    const other = replicaOn(database.url);
+    const seen: bigint[] = [];
+    const follower = replica.follow({
+      handle: (events) => {
+        seen.push(...events.map(({ globalPosition }) => globalPosition));
+        return Promise.resolve();
+      },
+    });
+    const stores = [replica.store, other.store];
+    const lasts = await Promise.all(
+      range(0, 300).map(async (n) => {
+        // In waves, so that commits of both come close upon each other and also far apart.
+        await new Promise((resolve) => setTimeout(resolve, (n % 10) * 7));
+        return put(stores[n % 2] ?? replica.store, range(0, 1 + (n % 3)));
+      }),
+    );
+    const last = lasts.reduce((most, position) => (position > most ? position : most));
+    await follower.reached(last);
+    expect(seen).toEqual(Array.from({ length: Number(last) + 1 }, (_, n) => BigInt(n)));
+    await other.close();
+  });
+
   it('is not held up by a replica whose connections die', async () => {
     const other = replicaOn(database.url);
     const followers = [replica.follow({ batch: 2 }), other.follow({ batch: 2 })];
