@@ -4,6 +4,8 @@ import { Presets, SingleBar } from 'cli-progress';
 export interface Progress {
   /** `total` may grow. */
   update(done: number, total: number): void;
+  /** What is being done now. */
+  say(words: string): void;
   /** Takes the bar away, or says the last line. */
   stop(): void;
 }
@@ -28,7 +30,7 @@ const lineEveryMs = 5_000;
 /** Begins to show progress. */
 export const showProgress = (options: ProgressOptions): Progress => {
   const { unit, show = 'auto', stream = process.stderr, now = () => performance.now() } = options;
-  if (show === 'none') return { update: () => undefined, stop: () => undefined };
+  if (show === 'none') return { update: () => undefined, say: () => undefined, stop: () => undefined };
   const begun = now();
   return stream.isTTY === true ? bar(unit, stream, begun, now) : lines(unit, stream, begun, now);
 };
@@ -53,7 +55,7 @@ const duration = (seconds: number): string => {
 const bar = (unit: string, stream: ProgressStream, begun: number, now: () => number): Progress => {
   const shown = new SingleBar(
     {
-      format: '{bar} {percentage}% | {value}/{total} {unit} | {pace}',
+      format: '{bar} {percentage}% | {value}/{total} {unit} | {pace}{words}',
       stream,
       hideCursor: true,
       clearOnComplete: true,
@@ -61,13 +63,18 @@ const bar = (unit: string, stream: ProgressStream, begun: number, now: () => num
     Presets.shades_classic,
   );
   let started = false;
+  let words = '';
   return {
     update: (done, total) => {
-      const facts = { unit, pace: paceOf(done, total, (now() - begun) / 1_000, unit) };
+      const facts = { unit, words, pace: paceOf(done, total, (now() - begun) / 1_000, unit) };
       if (!started) shown.start(total, done, facts);
       started = true;
       shown.setTotal(total);
       shown.update(done, facts);
+    },
+    say: (now) => {
+      words = ` | ${now}`;
+      if (started) shown.update({ words });
     },
     stop: () => {
       if (started) shown.stop();
@@ -86,6 +93,11 @@ const lines = (unit: string, stream: ProgressStream, begun: number, now: () => n
       saidAt = now();
       stream.write(`${last}\n`);
       last = null;
+    },
+    say: (words) => {
+      if (last !== null) stream.write(`${last}\n`);
+      last = null;
+      stream.write(`${words}\n`);
     },
     stop: () => {
       if (last !== null) stream.write(`${last}\n`);

@@ -21,7 +21,7 @@ export {
   indexLoaded,
   liveGeneration,
   loadEvents,
-  LoadingLost,
+  takenApart,
   whileReplaying,
 } from './rebuild.js';
 export type { Reading } from './reading.js';

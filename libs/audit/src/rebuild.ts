@@ -114,22 +114,29 @@ export const abandonLoading = (sql: Sql, projection: Projection, loading: Genera
 export const liveGeneration = async (sql: Sql, name: string): Promise<Generation | null> =>
   (await findGenerations(sql, name)).find(({ state }) => state === 'live') ?? null;
 
+/** Whether the tables hold something beyond the position up to which they are complete: partitions progress apart. */
+export const takenApart = async (sql: Sql, { generation }: Generation): Promise<boolean> =>
+  (await sql.query('select 1 from read_model_span where generation = $1 limit 1', [generation])).length > 0;
+
 /**
- * Runs `work` while no other replay of this read model runs, as one transaction that lives as long: when this process
+ * Runs `work` while no other replay of these read models runs, as one transaction that lives as long: when this process
  * dies, the database ends it. With `snapshot`, what the transaction reads stays what it was when it began. Null when
- * another replay holds the read model.
+ * another replay holds one of the read models.
  */
 export const whileReplaying = async <T>(
   sql: Sql,
-  name: string,
+  names: readonly string[],
   how: 'lock' | 'snapshot',
   work: (held: Sql) => Promise<T>,
 ): Promise<T | null> =>
   sql.transaction(async (tx) => {
     if (how === 'snapshot') await tx.query('set transaction isolation level repeatable read');
     await tx.query('set local idle_in_transaction_session_timeout to 0');
-    const [row] = await tx.query<{ held: boolean }>(tryLock, [replayLock(name)]);
-    return row?.held === true ? work(tx) : null;
+    for (const name of [...names].sort()) {
+      const [row] = await tx.query<{ held: boolean }>(tryLock, [replayLock(name)]);
+      if (row?.held !== true) return null;
+    }
+    return work(tx);
   });
 
 const tryLock = 'select pg_try_advisory_xact_lock(hashtextextended($1, 0)) as held';

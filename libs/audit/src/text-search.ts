@@ -37,6 +37,19 @@ export const textSearch = (sealing: Sealing): Projection => ({
   version: 2,
   types: [...invocations.types, 'payload.erased'],
   tables: ['text_use', 'text_part', 'text_key'],
+  // Parts are numbered as they come, and any value under a key may be its sample: neither is compared.
+  compared: {
+    text_part: {
+      select: (table) => `select account, key_id, digest, body from ${table('text_part')}`,
+      key: ['account', 'key_id', 'digest'],
+    },
+    text_use: {
+      select: (table) => `select u.account, u.invocation_id, p.key_id, p.digest
+        from ${table('text_use')} u join ${table('text_part')} p on p.id = u.part_id`,
+      key: ['account', 'invocation_id', 'key_id', 'digest'],
+    },
+    text_key: { select: (table) => `select account, key_id from ${table('text_key')}`, key: ['account', 'key_id'] },
+  },
   create: async (sql, table) => {
     await sql.query(
       bytewise(`create table ${table('text_part')} (
@@ -50,12 +63,14 @@ export const textSearch = (sealing: Sealing): Projection => ({
       primary key (account, invocation_id, part_id)
     )`),
     );
-    await sql.query(`create index on ${table('text_use')} (part_id)`);
     await sql.query(
       bytewise(`create table ${table('text_key')} (
       account text not null, key_id text not null, sample text not null, primary key (account, key_id)
     )`),
     );
+  },
+  index: async (sql, table) => {
+    await sql.query(`create index on ${table('text_use')} (part_id)`);
     await indexTrigrams(sql, table('text_part'));
   },
   apply: async (events, target) => {

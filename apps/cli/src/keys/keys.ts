@@ -40,7 +40,7 @@ const surroundings = (data: string | undefined) => ({
 const rotate = async (args: readonly string[]): Promise<readonly string[]> => {
   const { values } = readOptions(args, { data: { type: 'string' }, json: { type: 'boolean' } });
   const { dataDir, environment } = surroundings(values.data);
-  const ledger = await openLedger(values.data, process.env, 'keys rotate');
+  const ledger = await openLedger(values.data, process.env, 'keys rotate', 'append');
   const progress = showProgress({ unit: 'keys', show: values.json === true ? 'none' : 'auto' });
   try {
     const nextEnvironment = process.env.HOOKLEDGER_MASTER_KEY_NEXT;

@@ -24,9 +24,15 @@ export interface Ledger {
 
 /**
  * Reaches the database that a server of this environment uses: `DATABASE_URL`, else the embedded one of the data
- * folder, which must be running. Throws `Failure` with words for whoever asked.
+ * folder, which must be running. Throws `Failure` with words for whoever asked; whoever means to append needs the master
+ * key, for rows without a tag stop the sealer.
  */
-export const openLedger = async (dataOption: string | undefined, env: Environment, name: string): Promise<Ledger> => {
+export const openLedger = async (
+  dataOption: string | undefined,
+  env: Environment,
+  name: string,
+  intent: 'append' | 'read' = 'read',
+): Promise<Ledger> => {
   const config = configOf(dataOption, env);
   const url = config.databaseUrl ?? embeddedUrl(config.dataDir);
   const pool = createPool({
@@ -37,13 +43,15 @@ export const openLedger = async (dataOption: string | undefined, env: Environmen
     applicationName: `hookledger ${name}`,
   });
   const sql = sqlOver(pool);
+  let tagKey: RowTagKey | null;
   try {
     await checkTables(sql);
+    tagKey = await tagKeyOf(sql, config, intent);
   } catch (error) {
     await pool.end();
+    if (error instanceof MasterKeyProblem) throw new Failure(`${error.message}.`);
     throw error instanceof LogUnavailable ? new Failure(`The database cannot be used: ${error.message}.`) : error;
   }
-  const tagKey = await tagKeyOf(sql, config);
   const tagging = tagKey === null ? {} : { tagKey };
   const store = postgresEventStore({ connectionString: url, log: () => undefined, ...tagging });
   return {
@@ -74,15 +82,18 @@ export const givenMasterKeys = ({ masterKey, masterKeyNext, dataDir }: ServerCon
   }
 };
 
-/** What the rows of this log are tagged with; null for who has no master key, and writes rows that no sealer takes. */
-const tagKeyOf = async (sql: Sql, config: ServerConfig): Promise<RowTagKey | null> => {
+/** What the rows of this log are tagged with; null for who only reads and has no master key. */
+const tagKeyOf = async (sql: Sql, config: ServerConfig, intent: 'append' | 'read'): Promise<RowTagKey | null> => {
   try {
     const root = await readRootSecret(sql, givenMasterKeys(config));
-    return root === null ? null : rowTagKey(root);
+    if (root !== null) return rowTagKey(root);
   } catch (error) {
-    if (error instanceof Failure || error instanceof MasterKeyProblem) return null;
-    throw error;
+    const isAbsent = error instanceof Failure || error instanceof MasterKeyProblem;
+    if (intent === 'append' || !isAbsent) throw error;
+    return null;
   }
+  if (intent === 'read') return null;
+  throw new Failure('No server has started on this database yet: start one, and ask again.');
 };
 
 const configOf = (dataOption: string | undefined, env: Environment): ServerConfig => {
