@@ -1,12 +1,13 @@
-import { v7 as uuidv7 } from 'uuid';
 import { asData } from '#record';
 import type { Sandbox } from '#sandbox';
 import type { AppServices } from './app.module.js';
 import { systemAccount } from './control/accounts/directory-state.js';
 
 /** Records in the log of `system` that a program began to work on it: which, in what roles, how well contained. */
-export const recordStart = async ({ store, config, sandbox }: AppServices, version: string): Promise<void> => {
-  const instance = uuidv7();
+export const recordStart = async (
+  { store, config, sandbox, instance }: AppServices,
+  version: string,
+): Promise<void> => {
   const { state, missing } = (sandbox as Sandbox).health();
   const data = {
     instance,

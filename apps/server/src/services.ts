@@ -1,3 +1,4 @@
+import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '#event-store';
 import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { Logger, ServerConfig } from '#platform';
@@ -86,6 +87,7 @@ export const startServices = async (
       masterKey,
       readiness,
       stopping,
+      instance: uuidv7(),
       directory,
     };
     return { services, stop };

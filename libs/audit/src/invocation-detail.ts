@@ -7,6 +7,7 @@ import type {
   HandlerRan,
   HostCall,
   InvocationClosed,
+  InvocationLost,
   InvocationOpened,
   RecordedEvent,
   Sealed,
@@ -19,8 +20,8 @@ export interface HostCallDetail {
   readonly callId: string;
   readonly member: string;
   readonly args: Sealed | null;
-  /** `asked`: no answer is on record, so whether it had its effect is unknown. */
-  readonly state: 'asked' | 'answered' | 'failed' | 'refused';
+  /** `asked`: no answer is on record yet. `unknown`: there will be none, and it may have had its effect. */
+  readonly state: 'asked' | 'answered' | 'failed' | 'refused' | 'unknown';
   readonly result: Sealed | null;
   readonly code: string | null;
   readonly position: string;
@@ -36,7 +37,7 @@ export interface HandlerDetail {
   readonly mode: 'enforce' | 'observe' | null;
   readonly failureMode: 'open' | 'closed' | null;
   readonly configDigest: string | null;
-  /** `started` = no end is on record: it was lost, or runs still. */
+  /** `started` = no end is on record yet; `lost` = there will be none. */
   readonly outcome: string;
   readonly cause: string | null;
   readonly wouldHave: string | null;
@@ -79,6 +80,8 @@ export interface InvocationDetail {
   readonly withoutHook: number;
   readonly state: 'open' | 'closed' | 'lost';
   readonly outcome: string | null;
+  /** Set when the chain ended with its process: nothing was answered. */
+  readonly lost: LossDetail | null;
   readonly cancellation: InvocationClosed['cancellation'];
   readonly context: Sealed;
   /** The final value; null where there is none. */
@@ -93,6 +96,15 @@ export interface InvocationDetail {
   readonly closedAt: string | null;
   readonly durationMs: number | null;
   readonly positions: { readonly first: string; readonly last: string };
+}
+
+/** How an invocation was lost. */
+export interface LossDetail {
+  readonly cause: string | null;
+  /** The server process that ran it. */
+  readonly instance: string | null;
+  readonly recordedAt: string;
+  readonly position: string;
 }
 
 /** What the runtime did with the answer, as it said last. */
@@ -112,6 +124,8 @@ export const invocationDetail = (events: readonly StoredEvent[]): InvocationDeta
   const opened = event.data as unknown as InvocationOpened;
   const closing = events.find((stored) => stored.event.type === 'invocation.closed')?.event;
   const closed = closing === undefined ? null : (closing.data as unknown as InvocationClosed);
+  const loss = closing === undefined ? events.find((stored) => stored.event.type === 'invocation.lost') : undefined;
+  const lost = loss === undefined ? null : (loss.event.data as unknown as InvocationLost);
   return {
     invocationId: event.invocationId ?? '',
     dialect: event.dialect ?? '',
@@ -134,16 +148,17 @@ export const invocationDetail = (events: readonly StoredEvent[]): InvocationDeta
     chainOf: opened.chainOf ?? null,
     chain: opened.chain,
     withoutHook: opened.withoutHook,
-    state: stateOf(events, closing),
-    outcome: closing?.outcome ?? null,
+    state: stateOf(closing, loss),
+    outcome: closing?.outcome ?? (loss === undefined ? null : 'lost'),
+    lost: loss === undefined ? null : lossOf(loss),
     cancellation: closed?.cancellation ?? null,
     context: opened.context,
     value: closed?.value ?? null,
-    handlers: handlersOf(events, opened.chain),
+    handlers: handlersOf(events, opened.chain, lost !== null),
     effect: effectOf(events),
     attempt: event.attempt ?? 1,
     previousInvocationId: opened.previousInvocationId ?? null,
-    metered: (closed?.metered ?? 0) > 0,
+    metered: (closed?.metered ?? lost?.metered ?? 0) > 0,
     occurredAt: event.occurredAt,
     recordedAt: event.recordedAt,
     closedAt: closing?.recordedAt ?? null,
@@ -152,9 +167,19 @@ export const invocationDetail = (events: readonly StoredEvent[]): InvocationDeta
   };
 };
 
-const stateOf = (events: readonly StoredEvent[], closing: RecordedEvent | undefined): InvocationDetail['state'] => {
+const stateOf = (closing: RecordedEvent | undefined, loss: StoredEvent | undefined): InvocationDetail['state'] => {
   if (closing !== undefined) return 'closed';
-  return events.some(({ event }) => event.type === 'invocation.lost') ? 'lost' : 'open';
+  return loss === undefined ? 'open' : 'lost';
+};
+
+const lossOf = ({ event, position }: StoredEvent): LossDetail => {
+  const { cause, instance } = event.data as unknown as InvocationLost;
+  return {
+    cause: cause ?? null,
+    instance: instance ?? null,
+    recordedAt: event.recordedAt,
+    position: String(position),
+  };
 };
 
 const effectOf = (events: readonly StoredEvent[]): EffectDetail => {
@@ -169,8 +194,12 @@ const effectOf = (events: readonly StoredEvent[]): EffectDetail => {
   };
 };
 
-const handlersOf = (events: readonly StoredEvent[], chain: readonly ChainEntry[]): readonly HandlerDetail[] => {
-  const calls = hostCallsOf(events);
+const handlersOf = (
+  events: readonly StoredEvent[],
+  chain: readonly ChainEntry[],
+  lost: boolean,
+): readonly HandlerDetail[] => {
+  const calls = hostCallsOf(events, lost);
   const found: HandlerDetail[] = [];
   const started = new Map<string, StoredEvent>();
   for (const stored of events) {
@@ -182,7 +211,8 @@ const handlersOf = (events: readonly StoredEvent[], chain: readonly ChainEntry[]
     }
   }
   for (const stored of started.values()) {
-    found.push(handlerOf(stored, chain, calls.get(stored.event.pluginId ?? '') ?? []));
+    const handler = handlerOf(stored, chain, calls.get(stored.event.pluginId ?? '') ?? []);
+    found.push(lost ? { ...handler, outcome: 'lost' } : handler);
   }
   return found;
 };
@@ -219,7 +249,7 @@ const handlerOf = (
   };
 };
 
-const hostCallsOf = (events: readonly StoredEvent[]): ReadonlyMap<string, readonly HostCallDetail[]> => {
+const hostCallsOf = (events: readonly StoredEvent[], lost: boolean): ReadonlyMap<string, readonly HostCallDetail[]> => {
   const byPlugin = new Map<string, Map<string, HostCallDetail>>();
   for (const stored of events) {
     if (!stored.event.type.startsWith('host.')) continue;
@@ -229,7 +259,9 @@ const hostCallsOf = (events: readonly StoredEvent[]): ReadonlyMap<string, readon
     const data = stored.event.data as unknown as HostCall;
     calls.set(data.callId, afterCall(calls.get(data.callId), stored, data));
   }
-  return new Map([...byPlugin].map(([plugin, calls]) => [plugin, [...calls.values()]]));
+  const ended = (call: HostCallDetail): HostCallDetail =>
+    lost && call.state === 'asked' ? { ...call, state: 'unknown' } : call;
+  return new Map([...byPlugin].map(([plugin, calls]) => [plugin, [...calls.values()].map(ended)]));
 };
 
 const afterCall = (

@@ -115,7 +115,8 @@ export const orphanOperations = async (
   };
 };
 
-const letThrough = "(outcome is distinct from 'cancelled' and effect is distinct from 'not_applied')";
+const letThrough =
+  "(outcome is distinct from 'cancelled' and outcome is distinct from 'lost' and effect is distinct from 'not_applied')";
 
 const sideIs: { readonly [side in OrphanQuery['side']]: readonly string[] } = {
   no_after: ["phase = 'before'", letThrough],

@@ -1,4 +1,4 @@
-import type { Append, CompletedCommand, EventStore } from '#event-store';
+import type { Append, AppendResult, CompletedCommand, EventStore, StreamWrite } from '#event-store';
 import { invocationStream, type EventFields, type NewEvent } from '#record';
 import type { Envelope } from '#sealing';
 
@@ -10,6 +10,23 @@ export class FiringSuperseded extends Error {
 export interface Positions {
   readonly first: bigint;
   readonly last: bigint;
+}
+
+/** What is written in one commit with an invocation's end, after it; asked again when one of its streams has moved. */
+export type Beside = () => Promise<readonly StreamWrite[]>;
+
+const nothing: Beside = () => Promise.resolve([]);
+
+/** How often streams beside an end may move before that is taken for a fault. */
+const mostTries = 20;
+
+interface Commit {
+  /** Pages before this one are written whole, and of it what happened so far. */
+  readonly upTo: number;
+  readonly end: readonly NewEvent[];
+  readonly commands: readonly CompletedCommand[];
+  readonly before: readonly StreamWrite[];
+  readonly after: Beside;
 }
 
 /** The events of one handler, kept apart so that they are written in chain order whenever they are written. */
@@ -42,6 +59,8 @@ export class Book {
     private readonly invocationId: string,
     private readonly fields: EventFields,
     handlers: number,
+    /** The process that runs the chain, named by an opening that is written before the end. */
+    private readonly instance: string | null = null,
   ) {
     for (let i = 0; i < handlers; i += 1)
       this.pages.push({ host: [], started: null, verdict: null, startedWritten: false });
@@ -71,17 +90,20 @@ export class Book {
   async keep(index: number, started: () => NewEvent): Promise<void> {
     const page = this.pages[index];
     if (page?.started === null) page.started = this.complete(started());
-    await this.write(index, [], []);
+    await this.write({ upTo: index, end: [], commands: [], before: [], after: nothing });
   }
 
-  /** Makes the opening durable, so that another replica can tell that this invocation is running. */
-  async keepOpening(): Promise<void> {
-    await this.write(-1, [], []);
+  /**
+   * Makes the opening durable, so that another replica can tell that this invocation is running. `before` is written in
+   * the same commit, ahead of it; nothing is when a stream of it has moved.
+   */
+  async keepOpening(before: readonly StreamWrite[] = []): Promise<void> {
+    await this.write({ upTo: -1, end: [], commands: [], before, after: nothing });
   }
 
-  /** Writes everything that is left and closes the invocation. */
-  async close(event: NewEvent, commands: readonly CompletedCommand[]): Promise<Positions> {
-    await this.write(this.pages.length, [this.complete(event)], commands);
+  /** Writes everything that is left and closes the invocation, with what goes into the same commit, after it. */
+  async close(event: NewEvent, commands: readonly CompletedCommand[], after: Beside = nothing): Promise<Positions> {
+    await this.write({ upTo: this.pages.length, end: [this.complete(event)], commands, before: [], after });
     return { first: this.first ?? 0n, last: this.last };
   }
 
@@ -90,28 +112,49 @@ export class Book {
   }
 
   /** One write at a time; each takes what has gathered when its turn comes. */
-  private write(upTo: number, end: readonly NewEvent[], commands: readonly CompletedCommand[]): Promise<void> {
-    const turn = this.writing.then(() => this.writeNow(upTo, end, commands));
+  private write(commit: Commit): Promise<void> {
+    const turn = this.writing.then(() => this.writeNow(commit));
     this.writing = turn.catch(() => undefined);
     return turn;
   }
 
-  private async writeNow(upTo: number, end: readonly NewEvent[], commands: readonly CompletedCommand[]): Promise<void> {
+  private async writeNow(commit: Commit): Promise<void> {
     if (this.fault !== null) throw this.fault;
-    const events = [...this.gather(upTo), ...end];
-    if (events.length === 0) return;
-    const append: Append = {
-      account: this.account,
-      writes: [{ stream: invocationStream(this.invocationId), expectedVersion: this.version, events }],
-      blobs: this.envelope.blobs(),
-      ...(commands.length > 0 ? { commands } : {}),
-    };
-    const result = await this.store.append(append).catch((error: unknown) => this.fail(asError(error)));
+    const gathered = this.gather(commit.upTo);
+    const { end } = commit;
+    const events = end.length > 0 ? [...gathered, ...end] : gathered.map((event) => this.named(event));
+    if (events.length === 0 && commit.before.length === 0) return;
+    const stream = invocationStream(this.invocationId);
+    const own: StreamWrite = { stream, expectedVersion: this.version, events };
+    const result = await this.append(own, commit).catch((error: unknown) => this.fail(asError(error)));
     if (result.kind !== 'appended')
       return this.fail(new FiringSuperseded(`invocation ${this.invocationId}: ${result.kind}`));
     this.version += events.length;
-    this.first ??= result.first;
-    this.last = result.last;
+    const written = result.events.filter(({ event }) => event.stream === stream);
+    this.first ??= written.at(0)?.position ?? null;
+    this.last = written.at(-1)?.position ?? this.last;
+  }
+
+  /** What goes in after the end is asked for anew when a stream of it has moved since. */
+  private async append(own: StreamWrite, { before, after, commands }: Commit): Promise<AppendResult> {
+    for (let tries = 1; ; tries += 1) {
+      const beside = await after();
+      const append: Append = {
+        account: this.account,
+        writes: [...before, own, ...beside],
+        blobs: this.envelope.blobs(),
+        ...(commands.length > 0 ? { commands } : {}),
+      };
+      const result = await this.store.append(append);
+      const moved = result.kind === 'conflict' && beside.some(({ stream }) => stream === result.stream);
+      if (!moved || tries >= mostTries) return result;
+    }
+  }
+
+  /** Who finds an invocation open must be able to tell whether the one that runs it still lives. */
+  private named(event: NewEvent): NewEvent {
+    if (this.instance === null || event.type !== 'invocation.opened') return event;
+    return { ...event, data: { ...event.data, instance: this.instance } };
   }
 
   /** A write that failed took its events with it: nothing may follow them, or the record would have a hole. */

@@ -1,6 +1,6 @@
 import { inMode, runChain, type Decision, type Link, type Said, type Verdict, type Warning } from '#hooks';
 import { checkCall, type Dialect, type HookEntry, type HostView, type Opening } from '#dialects';
-import type { EventStore, CompletedCommand } from '#event-store';
+import type { EventStore, CompletedCommand, StreamWrite } from '#event-store';
 import {
   asData,
   type Actor,
@@ -17,7 +17,7 @@ import {
 } from '#record';
 import type { CallAnswer, GuestCall, HandlerRun, Realm, RunningChain, Sandbox } from '#sandbox';
 import type { Envelope } from '#sealing';
-import { Book, type Positions } from './book.js';
+import { Book, type Beside, type Positions } from './book.js';
 import { causeToken, lineageToken } from './cause-token.js';
 import type { HostCalls } from './host-calls.js';
 import { accountHalted, handlerAnswer, type Answer } from './answer.js';
@@ -69,6 +69,28 @@ export interface Firing {
   readonly halted: 'open' | 'closed' | null;
 }
 
+/** How a firing ended, for what is written together with its end. */
+export interface FiringEnd {
+  readonly outcome: Decision<FiringLink, Json>['outcome'];
+  readonly closed: InvocationClosed;
+  /** Handlers that ran, and how many handlers did not decide: failed, or could not be loaded. */
+  readonly handlers: number;
+  readonly undecided: number;
+}
+
+/** What a hook is fired for, and what stands or falls with its record. */
+export interface FiredFor {
+  /** Stream of the clear or the cron run. */
+  readonly stream: string;
+  /**
+   * Makes the opening durable before the chain runs, in one commit with these, which stand before it. When a stream of
+   * these has moved, nothing is written, nothing runs, and the answer rejects with `FiringSuperseded`.
+   */
+  readonly before?: readonly StreamWrite[];
+  /** What goes into the commit of the end, after it. Asked again when one of its streams has moved. */
+  readonly after?: (end: FiringEnd) => Promise<readonly StreamWrite[]>;
+}
+
 export interface FiringTools {
   readonly store: EventStore;
   readonly sandbox: Sandbox;
@@ -79,6 +101,8 @@ export interface FiringTools {
   readonly tokenKey: Uint8Array;
   readonly newId: () => string;
   readonly now: () => Date;
+  /** Names this process in an opening that is written before the end, for recovery. */
+  readonly instance?: string;
 }
 
 /** A handler returned and left work behind that used up its time: beyond the codes of MW-54, which keep the result. */
@@ -97,9 +121,15 @@ export interface Running {
 
 /**
  * Runs one hook chain and records it: the value goes through the handlers in the sandbox, the engine decides, and the
- * answer resolves only after the events are committed (events.md §1.1). `commands` are completed in that commit.
+ * answer resolves only after the events are committed (events.md §1.1). `commands` are completed in that commit. `firedFor` ties
+ * it to a clear or a cron run.
  */
-export const fire = (firing: Firing, tools: FiringTools, commands: readonly CompletedCommand[]): Running => {
+export const fire = (
+  firing: Firing,
+  tools: FiringTools,
+  commands: readonly CompletedCommand[],
+  firedFor: FiredFor | null = null,
+): Running => {
   const book = new Book(
     tools.store,
     tools.envelope,
@@ -107,8 +137,9 @@ export const fire = (firing: Firing, tools: FiringTools, commands: readonly Comp
     firing.invocationId,
     fieldsOf(firing),
     firing.chain.length,
+    tools.instance,
   );
-  return { answer: new FiringRun(firing, tools, book).run(commands), keepOpening: () => book.keepOpening() };
+  return { answer: new FiringRun(firing, tools, book, firedFor).run(commands), keepOpening: () => book.keepOpening() };
 };
 
 const fieldsOf = (firing: Firing): EventFields => ({
@@ -157,6 +188,7 @@ class FiringRun {
     private readonly firing: Firing,
     private readonly tools: FiringTools,
     private readonly book: Book,
+    private readonly firedFor: FiredFor | null,
   ) {
     const entry = firing.dialect.entries.get(firing.hook);
     if (entry === undefined) throw new Error(`${firing.dialect.name} has no hook ${firing.hook}`);
@@ -171,11 +203,13 @@ class FiringRun {
   async run(commands: readonly CompletedCommand[]): Promise<Answer> {
     const startedAt = performance.now();
     this.recordOpening();
+    if (this.firedFor?.before !== undefined) await this.book.keepOpening(this.firedFor.before);
     try {
       const decision = await this.decide();
       this.recordNotAsked(decision);
-      const closed = this.closed(decision, Math.round(performance.now() - startedAt));
-      const positions = await this.book.close(closed, commands);
+      const closed = this.closed(decision);
+      const event = closedEvent(decision, closed, Math.round(performance.now() - startedAt));
+      const positions = await this.book.close(event, commands, this.beside(decision, closed));
       return this.answer(decision, positions);
     } finally {
       this.ride?.running.stop();
@@ -194,6 +228,7 @@ class FiringRun {
       ...(firing.lineage === null ? {} : { lineage: firing.lineage }),
       ...(firing.turnInferred ? { turnPrompted: firing.turnPrompted } : {}),
       ...(firing.halted === null ? {} : { halted: firing.halted }),
+      ...(this.firedFor === null ? {} : { firedFor: this.firedFor.stream }),
       ...(firing.dataSubject === null
         ? {}
         : { dataSubject: { hmac: firing.dataSubject.hmac, sealed: this.seal(firing.dataSubject.id) } }),
@@ -466,21 +501,22 @@ class FiringRun {
     return verdict.kind === 'rewrote' ? this.sealValue(verdict.value) : null;
   }
 
-  private closed(decision: Decision<FiringLink, Json>, durationMs: number): NewEvent {
+  private closed(decision: Decision<FiringLink, Json>): InvocationClosed {
     const cancellation = this.cancellation(decision);
-    const closed: InvocationClosed = {
+    return {
       value: this.sealValue(this.valueOf(decision)),
       cancellation: cancellation === null ? null : { ...cancellation, reason: this.sealValue(cancellation.reason) },
       hostSession: this.view.session.state,
       metered: decision.metered,
     };
-    return {
-      type: 'invocation.closed',
-      outcome: decision.outcome,
-      durationMs,
-      ...(typeof cancellation?.code === 'string' ? { reasonCode: cancellation.code } : {}),
-      data: asData(closed),
-    };
+  }
+
+  private beside({ outcome, steps }: Decision<FiringLink, Json>, closed: InvocationClosed): Beside | undefined {
+    const after = this.firedFor?.after;
+    if (after === undefined) return undefined;
+    const ran = steps.filter(({ verdict }) => verdict.kind !== 'not_run');
+    const undecided = steps.filter(({ verdict }) => didNotDecide(verdict));
+    return () => after({ outcome, closed, handlers: ran.length, undecided: undecided.length });
   }
 
   private valueOf(decision: Decision<FiringLink, Json>): Json {
@@ -535,6 +571,24 @@ class FiringRun {
     return value === null ? null : this.seal(value);
   }
 }
+
+const closedEvent = (
+  { outcome }: Decision<FiringLink, Json>,
+  closed: InvocationClosed,
+  durationMs: number,
+): NewEvent => {
+  const code = closed.cancellation?.code ?? null;
+  return {
+    type: 'invocation.closed',
+    outcome,
+    durationMs,
+    ...(code === null ? {} : { reasonCode: code }),
+    data: asData(closed),
+  };
+};
+
+const didNotDecide = (verdict: Verdict<Json>): boolean =>
+  verdict.kind === 'skipped' || (verdict.kind === 'not_run' && verdict.cause === 'not_loaded');
 
 /** Opens once a handler's verdict stands in the book. */
 interface Gate {

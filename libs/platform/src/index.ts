@@ -50,6 +50,7 @@ export type { PlatformRequest } from './request.js';
 export {
   CONFIG,
   EVENT_STORE,
+  INSTANCE,
   KEY_RING,
   LOGGER,
   MASTER_KEY,

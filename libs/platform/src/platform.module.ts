@@ -18,6 +18,7 @@ import { Readiness } from './readiness.js';
 import {
   CONFIG,
   EVENT_STORE,
+  INSTANCE,
   KEY_RING,
   LOGGER,
   MASTER_KEY,
@@ -43,6 +44,8 @@ export interface PlatformServices {
   readonly masterKey: Uint8Array;
   readonly readiness: Readiness;
   readonly stopping: AbortSignal;
+  /** Names this process. */
+  readonly instance: string;
 }
 
 /** The shell: the shared services by their tokens, and guard, pipe, filter and bus for every route. */
@@ -60,6 +63,7 @@ export class PlatformModule {
       { provide: KEY_RING, useValue: services.keyRing },
       { provide: MASTER_KEY, useValue: services.masterKey },
       { provide: TOKEN_KEY, useFactory: () => derivedKey(services.masterKey, 'hookledger/token/v1') },
+      { provide: INSTANCE, useValue: services.instance },
       { provide: STOPPING, useValue: services.stopping },
       { provide: Readiness, useValue: services.readiness },
       { provide: Cursors, useFactory: () => new Cursors(services.masterKey) },

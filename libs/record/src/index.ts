@@ -12,6 +12,7 @@ export type {
   HandlerRan,
   HostCall,
   InvocationClosed,
+  InvocationLost,
   InvocationOpened,
   StoredWarning,
 } from './invocation-events.js';

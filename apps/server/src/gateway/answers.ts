@@ -9,6 +9,8 @@ import type { Sealing } from '#sealing';
 export type FoundAnswer =
   | { readonly kind: 'found'; readonly answer: Answer; readonly firedBy: string | null }
   | { readonly kind: 'running'; readonly turnId: string; readonly firedBy: string | null }
+  /** The chain ended with its process: there will be no answer. */
+  | { readonly kind: 'lost'; readonly firedBy: string | null }
   | { readonly kind: 'unknown' };
 
 /** How often a wait looks, ms: another replica may be the one that closes the invocation. */
@@ -30,6 +32,7 @@ export class Answers {
     const opened = events.find(({ event }) => event.type === 'invocation.opened')?.event;
     if (opened === undefined) return { kind: 'unknown' };
     const firedBy = opened.actor?.id ?? null;
+    if (events.some(({ event }) => event.type === 'invocation.lost')) return { kind: 'lost', firedBy };
     const answer = await answerFromEvents(events, {
       tokenKey: this.tokenKey,
       open: (sealed) => this.open(account, sealed),

@@ -67,6 +67,7 @@ export class FiringController {
     const mine = found.kind !== 'unknown' && (found.firedBy === caller.keyId || caller.role !== 'runtime');
     // A firing of another runtime is not shown to exist: its answer is content that this key may not see.
     if (found.kind === 'unknown' || !mine) throw new Problem(404, 'not_found', 'There is no such invocation of yours.');
+    if (found.kind === 'lost') throw lost();
     // A runtime always sees the answers to its own firings (api.md, content).
     const open = caller.role === 'runtime' || caller.content === 'full';
     if (found.kind === 'found') return open ? found.answer : withoutContent(found.answer);
@@ -74,3 +75,10 @@ export class FiringController {
     return { invocationId: invocation, turnId: found.turnId, running: true };
   }
 }
+
+const lost = (): Problem =>
+  new Problem(
+    410,
+    'invocation_lost',
+    'The server died while this chain ran, and nothing was answered. Fire again with the same Idempotency-Key.',
+  );

@@ -103,6 +103,8 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
     const opened = events.find(({ event }) => event.type === 'invocation.opened')?.event;
     const closed = events.find(({ event }) => event.type === 'invocation.closed')?.event;
     if (opened === undefined) throw new Problem(404, 'not_found', 'There is no such invocation.');
+    if (closed === undefined && events.some(({ event }) => event.type === 'invocation.lost'))
+      throw new Problem(409, 'invocation_lost', 'The server died while this chain ran: it never had an answer.');
     if (closed === undefined) throw new Problem(409, 'not_closed', 'The invocation has no answer yet.');
     const { applied, digest = null, occurredAt = null } = command.effect;
     const matches = digest === null ? null : digest === (await this.digest(account, closed));

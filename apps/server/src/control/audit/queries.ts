@@ -11,7 +11,7 @@ import {
 } from '#platform';
 import { eventTypes, type EventType } from '#record';
 
-const outcomes = ['passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held'] as const;
+const outcomes = ['passed', 'rewritten', 'cancelled', 'observed', 'claimed', 'held', 'lost'] as const;
 const handlerOutcomes = [
   'passed',
   'rewrote',
