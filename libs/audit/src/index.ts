@@ -56,3 +56,14 @@ export type { AuditRead, RecordRead } from './read-recorder.js';
 export { ReadRecorder } from './read-recorder.js';
 export type { LiveQuery, LiveStep } from './live-events.js';
 export { followAccount } from './live-events.js';
+export type { Span } from './applied.js';
+export type { PartitionEnd, PartitionHandled, PartitionReached } from './partitions.js';
+export {
+  completePosition,
+  findGap,
+  handlePartition,
+  joinPartitions,
+  passGap,
+  reachedPartitions,
+  savePlaces,
+} from './partitions.js';

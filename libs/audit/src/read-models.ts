@@ -1,5 +1,5 @@
 import type { EventStore, Sql, StoredEvent } from '#event-store';
-import { appliedDdl, appliedSpans, joinSpans, lockGeneration, noteApplied, outside } from './applied.js';
+import { appliedDdl, appliedSpans, lockGeneration, outside } from './applied.js';
 import type { Projection, TableName } from './projection.js';
 import { applySettingAside, setAsideDdl, type SetAside } from './set-aside.js';
 
@@ -66,9 +66,10 @@ export const dropOthersBuilding = async (sql: Sql, projection: Projection): Prom
 
 /** Drops what a replay of this read model left behind. */
 export const dropLoading = async (sql: Sql, name: string): Promise<void> => {
-  const rows = await sql.query(`select ${columns}, tables from read_model where name = $1 and state = 'loading'`, [
-    name,
-  ]);
+  const rows = await sql.query(
+    `select ${generationColumns}, tables from read_model where name = $1 and state = 'loading'`,
+    [name],
+  );
   for (const row of rows) await dropGeneration(sql, toGeneration(row), row.tables as readonly string[]);
 };
 
@@ -122,9 +123,9 @@ export const newGeneration = async (
   return { name: projection.name, generation, version: projection.version, state, position: -1n };
 };
 
-const columns = 'name, generation, version, state, position';
+export const generationColumns = 'name, generation, version, state, position';
 
-const toGeneration = (row: Record<string, unknown>): Generation => ({
+export const toGeneration = (row: Record<string, unknown>): Generation => ({
   name: String(row.name),
   generation: Number(row.generation),
   version: Number(row.version),
@@ -134,7 +135,7 @@ const toGeneration = (row: Record<string, unknown>): Generation => ({
 
 /** All generations of a read model, newest first. */
 export const findGenerations = async (sql: Sql, name: string): Promise<readonly Generation[]> =>
-  (await sql.query(`select ${columns} from read_model where name = $1 order by generation desc`, [name])).map(
+  (await sql.query(`select ${generationColumns} from read_model where name = $1 order by generation desc`, [name])).map(
     toGeneration,
   );
 
@@ -173,10 +174,10 @@ export const handleEvents = async (
   // The log is the truth: after a crash the last rows are written again, so their commit need not wait for the disk.
   await sql.query('set local synchronous_commit to off');
   await lockGeneration(sql, generation, 'alone');
-  const [row] = await sql.query(`select ${columns} from read_model where name = $1 and generation = $2 for update`, [
-    name,
-    generation,
-  ]);
+  const [row] = await sql.query(
+    `select ${generationColumns} from read_model where name = $1 and generation = $2 for update`,
+    [name, generation],
+  );
   if (row === undefined || row.state === 'retired' || row.state === 'loading')
     return { state: 'retired', setAside: [] };
   const at = toGeneration(row);
@@ -195,156 +196,6 @@ export const handleEvents = async (
   return { state: live ? 'live' : 'building', setAside };
 };
 
-/** Where a partition's events end. */
-export interface PartitionEnd {
-  readonly topic: string;
-  readonly partition: number;
-  /** Offset of the message after the last one. */
-  readonly nextOffset: bigint;
-}
-
-/**
- * Takes events of one partition into a generation's tables, in a transaction of the caller's; several workers may do
- * so at once with different partitions. Which positions were applied is noted in the same commit, so what comes again
- * (a repeat of the relay, another owner after a rebalance, a crash) has no second effect. The rows of a partition are
- * one worker's at a time, whoever the broker thinks owns it. Only for projections of order `session`.
- */
-export const handlePartition = async (
-  projection: Projection,
-  { name, generation }: Pick<Generation, 'name' | 'generation'>,
-  events: readonly StoredEvent[],
-  end: PartitionEnd,
-  sql: Sql,
-  store: EventStore,
-): Promise<Handled> => {
-  await sql.query('set local synchronous_commit to off');
-  await lockGeneration(sql, generation, 'beside');
-  await lockPartition(sql, generation, end);
-  const found = (await reachedGenerations(sql, name)).find((one) => one.generation === generation);
-  if (found === undefined) return { state: 'retired', setAside: [] };
-  const fresh = inOrder(events).filter(({ globalPosition }) => globalPosition > found.position);
-  const [first, last] = [fresh[0], fresh.at(-1)];
-  if (first === undefined || last === undefined) {
-    await movePartition(sql, generation, end, -1n);
-    return { state: found.state === 'live' ? 'live' : 'building', setAside: [] };
-  }
-  const unapplied = outside(await appliedSpans(sql, generation, first.globalPosition, last.globalPosition), fresh);
-  const own = unapplied.filter(({ event }) => projection.types.includes(event.type));
-  const target = { sql, table: tableNames(generation), store };
-  const setAside = await applySettingAside(projection, { name, generation }, own, target);
-  await noteApplied(
-    sql,
-    generation,
-    unapplied.map(({ globalPosition }) => globalPosition),
-  );
-  await movePartition(sql, generation, end, last.globalPosition);
-  return { state: found.state === 'live' ? 'live' : 'building', setAside };
-};
-
-/** A repeat follows what it repeats; each event once, ascending. */
-const inOrder = (events: readonly StoredEvent[]): readonly StoredEvent[] => {
-  const isRising = events.every(
-    (stored, at) => at === 0 || stored.globalPosition > (events[at - 1]?.globalPosition ?? 0n),
-  );
-  if (isRising) return events;
-  const byPosition = new Map(events.map((stored) => [stored.globalPosition, stored]));
-  return [...byPosition.values()].sort((a, b) => (a.globalPosition < b.globalPosition ? -1 : 1));
-};
-
-const lockPartition = async (sql: Sql, generation: number, { topic, partition }: PartitionEnd): Promise<void> => {
-  const key = [generation, topic, partition];
-  const lock = 'select 1 from read_model_partition where generation = $1 and topic = $2 and partition = $3 for update';
-  if ((await sql.query(lock, key)).length > 0) return;
-  await sql.query(
-    'insert into read_model_partition (generation, topic, partition) values ($1, $2, $3) on conflict do nothing',
-    key,
-  );
-  await sql.query(lock, key);
-};
-
-const movePartition = async (
-  sql: Sql,
-  generation: number,
-  { topic, partition, nextOffset }: PartitionEnd,
-  position: bigint,
-): Promise<void> => {
-  await sql.query(
-    `update read_model_partition set next_offset = $4, position = greatest(position, $5)
-     where generation = $1 and topic = $2 and partition = $3`,
-    [generation, topic, partition, nextOffset, position],
-  );
-};
-
-/** A partition of a topic, as far as a generation has taken it. */
-export interface PartitionReached {
-  readonly topic: string;
-  readonly partition: number;
-  /** Highest global position that was taken from it; -1 = none. */
-  readonly position: bigint;
-  readonly nextOffset: bigint;
-}
-
-/** How far a generation has taken each partition that it was given events of. */
-export const reachedPartitions = async (sql: Sql, generation: number): Promise<readonly PartitionReached[]> => {
-  const rows = await sql.query(
-    `select topic, partition, position, next_offset from read_model_partition
-     where generation = $1 order by topic, partition`,
-    [generation],
-  );
-  return rows.map((row) => ({
-    topic: String(row.topic),
-    partition: Number(row.partition),
-    position: BigInt(String(row.position)),
-    nextOffset: BigInt(String(row.next_offset)),
-  }));
-};
-
-/**
- * Joins what the partitions brought: answers with the position up to which the generation is complete now, null when
- * it is gone or another worker is at it. A build that has reached the live tables takes their place.
- */
-export const joinPartitions = (
-  sql: Sql,
-  projection: Projection,
-  generation: Pick<Generation, 'name' | 'generation'>,
-): Promise<bigint | null> =>
-  sql.transaction(async (tx) => {
-    await tx.query('set local synchronous_commit to off');
-    const at = await lockReached(tx, generation);
-    if (at === null) return null;
-    const position = await joinSpans(tx, generation.generation, at.position);
-    if (position === at.position) return position;
-    await tx.query(
-      `with model as (
-         update read_model set position = $3, moved_at = clock_timestamp() where name = $1 and generation = $2
-       ) update follower set position = $3 where name = $4 and shard = 0`,
-      [generation.name, generation.generation, position, followerName(generation)],
-    );
-    if (at.state === 'building') await takeOver(projection, tx, { ...at, position });
-    return position;
-  });
-
-/** The generation, locked as its follower and `handleEvents` lock it, and in their order. */
-const lockReached = async (
-  sql: Sql,
-  { name, generation }: Pick<Generation, 'name' | 'generation'>,
-): Promise<Generation | null> => {
-  const follower = followerName({ name, generation });
-  await sql.query('insert into follower (name, shard) values ($1, 0) on conflict do nothing', [follower]);
-  const [checkpoint] = await sql.query<{ position: string }>(
-    'select position from follower where name = $1 and shard = 0 for update skip locked',
-    [follower],
-  );
-  const [row] = await sql.query(
-    `select ${columns} from read_model where name = $1 and generation = $2 and state <> 'retired' for update skip locked`,
-    [name, generation],
-  );
-  if (checkpoint === undefined || row === undefined) return null;
-  const at = toGeneration(row);
-  const reached = BigInt(checkpoint.position);
-  return { ...at, position: reached > at.position ? reached : at.position };
-};
-
 /** Swaps the building generation in when it has reached the live one; false while it is behind. */
 export const takeOver = async (
   projection: Projection,
@@ -352,9 +203,10 @@ export const takeOver = async (
   building: Generation,
   statistics: 'analyze' | 'known' = 'analyze',
 ): Promise<boolean> => {
-  const [row] = await sql.query(`select ${columns} from read_model where name = $1 and state = 'live' for update`, [
-    building.name,
-  ]);
+  const [row] = await sql.query(
+    `select ${generationColumns} from read_model where name = $1 and state = 'live' for update`,
+    [building.name],
+  );
   const live = row === undefined ? null : toGeneration(row);
   if (live !== null && live.position > building.position) return false;
   if (live !== null) {
@@ -408,7 +260,7 @@ export const reachedGenerations = async (sql: Sql, name: string): Promise<readon
 export const dropReadModel = (sql: Sql, name: string): Promise<void> =>
   sql.transaction(async (tx) => {
     await openRegistry(tx);
-    const rows = await tx.query(`select ${columns}, tables from read_model where name = $1`, [name]);
+    const rows = await tx.query(`select ${generationColumns}, tables from read_model where name = $1`, [name]);
     for (const row of rows) await dropGeneration(tx, toGeneration(row), row.tables as readonly string[]);
   });
 
@@ -417,7 +269,7 @@ export const dropRetired = (sql: Sql, stayMs = retiredTablesStayMs): Promise<voi
   sql.transaction(async (tx) => {
     await underLock(tx);
     const rows = await tx.query(
-      `select ${columns}, tables from read_model where state = 'retired' and retired_at < now() - make_interval(secs => $1)`,
+      `select ${generationColumns}, tables from read_model where state = 'retired' and retired_at < now() - make_interval(secs => $1)`,
       [stayMs / 1000],
     );
     for (const row of rows) await dropGeneration(tx, toGeneration(row), row.tables as readonly string[]);

@@ -1,6 +1,6 @@
 import type { EventType } from '#record';
 import type { EventStore, StoredEvent } from './event-store.js';
-import { joinTail } from './log-tail.js';
+import { joinTail, type LogTail } from './log-tail.js';
 import type { Log } from './postgres/pool.js';
 import type { Sql } from './sql.js';
 
@@ -19,6 +19,8 @@ export interface FollowerOptions {
    * once; effects outside the database may come again after a crash. A throw writes nothing and is tried again.
    */
   readonly handle: (events: readonly StoredEvent[], sql: Sql) => Promise<void>;
+  /** Where the events come from; default: the store. It is left when the follower stops. */
+  readonly tail?: LogTail;
   /** Most events in one go. Default 500. */
   readonly batch?: number;
   readonly log?: Log;
@@ -66,7 +68,7 @@ export const startFollower = (options: FollowerOptions): Follower => {
   const { store, sql, name, types, batch = 500 } = options;
   const key = { name, shard: options.shard ?? 0 };
   const log: Log = options.log ?? (() => undefined);
-  const tail = joinTail(store);
+  const tail = options.tail ?? joinTail(store);
   const waiters = new Set<Waiter>();
   let position: bigint | null = null;
   let failures = 0;

@@ -23,3 +23,4 @@ export type { Follower, FollowerLag, FollowerOptions } from './follower.js';
 export { startFollower } from './follower.js';
 export type { OpenLogSource } from './postgres/log-source.js';
 export { NoLog, openLogSource } from './postgres/log-source.js';
+export type { LogTail } from './log-tail.js';

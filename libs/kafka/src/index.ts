@@ -52,3 +52,5 @@ export type { KafkaSettings } from './kafkajs-connections.js';
 export { openKafka } from './kafkajs-client.js';
 export type { Gap, Merge, MergedEvent, MergeOptions, TopicPlaces } from './merge.js';
 export { lowerPlace, mergeTopics } from './merge.js';
+export type { WholeBlob } from './blob-reading.js';
+export { BlobParts, findBlob } from './blob-reading.js';

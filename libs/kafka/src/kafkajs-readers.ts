@@ -155,8 +155,27 @@ const enter = async (connections: Connections, options: GroupOptions, stopping: 
   consumer.on(consumer.events.FETCH, heard);
   consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
     heard();
-    assigned?.(new Map(Object.entries(payload.memberAssignment)));
+    const partitions = new Map(Object.entries(payload.memberAssignment));
+    assigned?.(partitions);
+    if (options.from !== undefined) beginAt(partitions, options.from);
   });
+  let joins = 0;
+  /** The event comes before the first fetch, so a pause now holds until the places are known. */
+  const beginAt = (partitions: ReadonlyMap<string, number[]>, from: NonNullable<GroupOptions['from']>): void => {
+    joins += 1;
+    const own = joins;
+    const all = [...partitions].map(([topic, numbers]) => ({ topic, partitions: numbers }));
+    consumer.pause(all);
+    from(partitions)
+      .then((places) => {
+        if (own !== joins) return;
+        for (const [topic, offsets] of places) {
+          for (const [partition, offset] of offsets) consumer.seek({ topic, partition, offset: String(offset) });
+        }
+        consumer.resume(all);
+      })
+      .catch(() => ended.resolve(undefined));
+  };
   const watching = setInterval(() => {
     if (performance.now() - heardAt > sessionMs * 4) ended.resolve(undefined);
   }, sessionMs);

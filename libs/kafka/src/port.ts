@@ -99,6 +99,13 @@ export interface GroupOptions {
    * committed after it resolves, so a crash brings messages again. A throw brings the batch again after a pause.
    */
   readonly handle: (batch: GroupBatch) => Promise<void>;
+  /**
+   * Where to begin in the partitions that this member has now, instead of the group's committed offsets: for who keeps
+   * the offsets beside the effects. Nothing is read before it resolves; a throw makes the member join again.
+   */
+  readonly from?: (
+    partitions: ReadonlyMap<string, readonly number[]>,
+  ) => Promise<ReadonlyMap<string, ReadonlyMap<number, bigint>>>;
   /** Partitions that this member has now, by topic: after each rebalance. */
   readonly assigned?: (partitions: ReadonlyMap<string, readonly number[]>) => void;
   /** How long a silent member keeps its partitions, ms. Default 10,000. */

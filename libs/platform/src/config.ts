@@ -37,6 +37,8 @@ export interface ServerConfig {
   readonly heartbeatMs: number;
   /** Null = no Kafka: `HOOKLEDGER_KAFKA_BROKERS` is not set. */
   readonly kafka: KafkaConfig | null;
+  /** `HOOKLEDGER_PROJECT_FROM`: where the read models take their events from. */
+  readonly projectFrom: 'postgres' | 'kafka';
 }
 
 /** The cluster that the log is relayed to. */
@@ -105,7 +107,19 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   sealMs: readCount(env, 'HOOKLEDGER_SEAL_SECONDS', 1, 1, 3600) * 1000,
   heartbeatMs: readCount(env, 'HOOKLEDGER_HEARTBEAT_SECONDS', 60, 1, 86_400) * 1000,
   kafka: readKafka(env, cwd),
+  projectFrom: readProjectFrom(env),
 });
+
+const readProjectFrom = (env: Environment): ServerConfig['projectFrom'] => {
+  const text = setting(env, 'HOOKLEDGER_PROJECT_FROM') ?? 'postgres';
+  if (text !== 'postgres' && text !== 'kafka') {
+    throw new StartFailure(`HOOKLEDGER_PROJECT_FROM is "${text}". It may be postgres or kafka.`);
+  }
+  if (text === 'kafka' && readList(env, 'HOOKLEDGER_KAFKA_BROKERS').length === 0) {
+    throw new StartFailure('HOOKLEDGER_PROJECT_FROM is kafka, so HOOKLEDGER_KAFKA_BROKERS must say where it is.');
+  }
+  return text;
+};
 
 const readKafka = (env: Environment, cwd: string): KafkaConfig | null => {
   const brokers = readList(env, 'HOOKLEDGER_KAFKA_BROKERS');

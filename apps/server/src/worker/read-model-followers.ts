@@ -11,16 +11,11 @@ import {
   openReadModels,
   readModelStatus,
   type Generation,
+  type Handled,
   type Projection,
 } from '#audit';
-import {
-  startFollower,
-  type EventStore,
-  type Follower,
-  type FollowerLag,
-  type Sql,
-  type StoredEvent,
-} from '#event-store';
+import { startFollower, type EventStore, type FollowerLag, type Sql, type StoredEvent } from '#event-store';
+import { KafkaFailure } from '#kafka';
 import {
   CONFIG,
   errorFacts,
@@ -30,11 +25,13 @@ import {
   Readiness,
   SEALING,
   SQL,
+  type KafkaConfig,
   type Logger,
   type PartState,
   type ServerConfig,
 } from '#platform';
 import type { Sealing } from '#sealing';
+import { followKafka, type Following } from './kafka-follow.js';
 import { resting, type Rest } from './resting.js';
 
 /** Events that go into a read model in one transaction. */
@@ -46,6 +43,7 @@ const lookEveryMs = 5_000;
 /** What people wait for comes soonest; the rest may lag while hooks are fired. */
 const restsOf: { readonly [name: string]: Rest } = { record: { pauseMs: 80, share: 0 } };
 const easy: Rest = { pauseMs: 250, share: 1 };
+const restOf = ({ name }: Projection): Rest => restsOf[name] ?? easy;
 
 /** How one read model does, as `/health/ready` tells it. */
 interface ModelLag {
@@ -60,9 +58,10 @@ interface ModelLag {
 @Injectable()
 export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdown {
   private readonly projections: readonly Projection[];
-  private readonly followers = new Map<number, Follower>();
+  private readonly followers = new Map<number, Following>();
   /** When the last event that a generation took was recorded. */
   private readonly takenUpTo = new Map<number, number>();
+  private refused: string | null = null;
   private timer: NodeJS.Timeout | null = null;
   private looking: Promise<void> = Promise.resolve();
 
@@ -100,6 +99,7 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
       await dropRetired(this.sql);
       await dropAbandoned(this.sql);
       for (const generation of await openGenerations(this.sql, this.projections)) this.follow(generation);
+      for (const following of this.followers.values()) await following.look();
     } catch (error) {
       this.logger.warn(errorFacts(error), 'read models could not be looked after; tried again');
     }
@@ -108,31 +108,61 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
   private follow(generation: Generation): void {
     const projection = this.projections.find(({ name }) => name === generation.name);
     if (projection === undefined || this.followers.has(generation.generation)) return;
-    const handle = resting(
-      (events, sql) => this.handle(projection, generation, events, sql),
-      restsOf[projection.name] ?? easy,
-      batchEvents,
-      this.store,
-    );
+    const { kafka, projectFrom } = this.config;
+    const following =
+      kafka === null || projectFrom === 'postgres'
+        ? this.followLog(projection, generation)
+        : this.followTopics(kafka, projection, generation);
+    if (following !== null) this.followers.set(generation.generation, following);
+  }
+
+  /** Null where the client cannot be set up (a file of its settings is not there): hooks are fired all the same. */
+  private followTopics(config: KafkaConfig, projection: Projection, generation: Generation): Following | null {
+    try {
+      const following = followKafka({
+        config,
+        projection,
+        generation,
+        store: this.store,
+        sql: this.sql,
+        rest: restOf(projection),
+        handled: (handled, events) => this.handled(generation, handled, events),
+        logger: this.logger,
+      });
+      this.refused = null;
+      return following;
+    } catch (error) {
+      if (!(error instanceof KafkaFailure)) throw error;
+      if (this.refused === null) this.logger.error({ why: error.message }, 'read models cannot be taken from Kafka');
+      this.refused = error.message;
+      return null;
+    }
+  }
+
+  private followLog(projection: Projection, generation: Generation): Following {
+    const take = async (events: readonly StoredEvent[], sql: Sql): Promise<void> =>
+      this.handled(generation, await handleEvents(projection, generation, events, sql, this.store), events);
     const follower = startFollower({
       store: this.store,
       sql: this.sql,
       name: followerName(generation),
       types: projection.types,
       batch: batchEvents,
-      handle,
+      handle: resting(take, restOf(projection), batchEvents, this.store),
       log: (level, message, facts = {}) => this.logger[level](facts, message),
     });
-    this.followers.set(generation.generation, follower);
+    return {
+      lag: () => {
+        const lag = follower.lag();
+        return Promise.resolve({ ...lag, ms: this.waitingMs(generation.generation, lag) });
+      },
+      trouble: () => null,
+      look: () => Promise.resolve(),
+      stop: () => follower.stop(),
+    };
   }
 
-  private async handle(
-    projection: Projection,
-    generation: Generation,
-    events: readonly StoredEvent[],
-    sql: Sql,
-  ): Promise<void> {
-    const { state, setAside } = await handleEvents(projection, generation, events, sql, this.store);
+  private handled(generation: Generation, { state, setAside }: Handled, events: readonly StoredEvent[]): void {
     for (const { stored, fault } of setAside) {
       const { event, position } = stored;
       const facts = {
@@ -165,6 +195,8 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
         ? ['a read model cannot be written; searches show less than there is']
         : []),
       ...(all.some(({ setAside }) => setAside > 0) ? ['events were set aside; see read_model_set_aside'] : []),
+      ...(this.refused === null ? [] : [`read models cannot be taken from Kafka: ${this.refused}`]),
+      ...[...this.followers.values()].flatMap((following) => following.trouble() ?? []),
     ];
     return {
       state: why.length === 0 ? 'ok' : 'degraded',
@@ -176,18 +208,14 @@ export class ReadModelFollowers implements OnModuleInit, BeforeApplicationShutdo
 
   private async lags(): Promise<Readonly<Record<string, ModelLag>>> {
     const models = await readModelStatus(this.sql);
-    const entries = models.flatMap(({ name, generation, state, setAside }): [string, ModelLag][] => {
-      const lag = this.followers.get(generation)?.lag();
-      if (lag === undefined) return [];
-      const { positions, failures } = lag;
-      const ms = this.waitingMs(generation, lag);
-      return [
-        [
-          state === 'live' ? name : `${name} (${state})`,
-          { positions: String(positions), ms, failures, setAside, state },
-        ],
-      ];
-    });
+    const entries: [string, ModelLag][] = [];
+    for (const { name, generation, state, setAside } of models) {
+      const lag = await this.followers.get(generation)?.lag();
+      if (lag === undefined) continue;
+      const { positions, ms, failures } = lag;
+      const title = state === 'live' ? name : `${name} (${state})`;
+      entries.push([title, { positions: String(positions), ms, failures, setAside, state }]);
+    }
     return Object.fromEntries(entries);
   }
 

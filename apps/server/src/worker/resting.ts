@@ -17,29 +17,38 @@ const longestMs = 1_000;
 /** Commits of this process between two batches that mean that hooks are being fired one after another. */
 const busyCommits = 4;
 
+/** Runs work on so many events, after the rest that is due. */
+export type Pace = (events: number, work: () => Promise<void>) => Promise<void>;
+
 /**
- * A handler that gives way to the firing of hooks: while this process commits one append after another, it rests
- * before each batch, so that batches are few and large. A single append is taken at once: who fires and reads must not
- * wait, and a log that only has to be caught up with is followed at full speed.
+ * Gives way to the firing of hooks: while this process commits one append after another, it rests before each batch, so
+ * that batches are few and large. A single append is taken at once: who fires and reads must not wait, and a log that
+ * only has to be caught up with is followed at full speed.
  */
+export const pacing = (rest: Rest, fullBatch: number, store: Pick<EventStore, 'onAppended'>): Pace => {
+  let commits = 0;
+  let tookMs = 0;
+  store.onAppended(() => {
+    commits += 1;
+  });
+  return async (events, work) => {
+    const isBusy = commits >= busyCommits;
+    commits = 0;
+    const restMs = events < fullBatch ? rest.pauseMs : Math.min(tookMs * rest.share, longestMs);
+    if (isBusy && restMs > 0) await sleep(restMs);
+    const start = performance.now();
+    await work();
+    tookMs = performance.now() - start;
+  };
+};
+
+/** A handler at such a pace. */
 export const resting = (
   handle: Handle,
   rest: Rest,
   fullBatch: number,
   store: Pick<EventStore, 'onAppended'>,
 ): Handle => {
-  let commits = 0;
-  let tookMs = 0;
-  store.onAppended(() => {
-    commits += 1;
-  });
-  return async (events, sql) => {
-    const isBusy = commits >= busyCommits;
-    commits = 0;
-    const restMs = events.length < fullBatch ? rest.pauseMs : Math.min(tookMs * rest.share, longestMs);
-    if (isBusy && restMs > 0) await sleep(restMs);
-    const start = performance.now();
-    await handle(events, sql);
-    tookMs = performance.now() - start;
-  };
+  const pace = pacing(rest, fullBatch, store);
+  return (events, sql) => pace(events.length, () => handle(events, sql));
 };
