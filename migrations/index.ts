@@ -5,6 +5,7 @@ import { CreateAccounts1764500000020 } from './1764500000020-accounts.js';
 import { CreateProof1764500000030 } from './1764500000030-proof.js';
 import { CreatePurge1764500000040 } from './1764500000040-purge.js';
 import { CreateMasterInForce1764500000050 } from './1764500000050-master-in-force.js';
+import { CreateCronWatch1764500000060 } from './1764500000060-cron-watch.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -16,6 +17,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateProof1764500000030,
   CreatePurge1764500000040,
   CreateMasterInForce1764500000050,
+  CreateCronWatch1764500000060,
 ];
 
 /**

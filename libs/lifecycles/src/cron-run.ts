@@ -220,6 +220,23 @@ export const notified = (
   told: { readonly firedBy: string; readonly handlers: number; readonly undecided: number },
 ): readonly NewEvent[] => [{ type: 'cron.run_notified', data: asData({ ...slot, ...told }) }];
 
+/** Who puts on record what nobody reports. */
+const watch = { kind: 'system', id: 'cron-watch' } as const;
+
+/** `cron.slot_missed`, for the stream of a run that has no event yet. */
+export const missedSlot = (
+  slot: Slot,
+  declared: { readonly schedule: string; readonly timeZone: string },
+  agentId: string | null,
+): readonly NewEvent[] => [
+  {
+    type: 'cron.slot_missed',
+    actor: watch,
+    ...(agentId === null ? {} : { agentId }),
+    data: asData({ ...slot, ...declared }),
+  },
+];
+
 /** `cron.run_lost` for an open run whose lease has lapsed; nothing for any other. */
 export const decideLapse = (run: CronRun, now: Date): readonly NewEvent[] => {
   const { slot, leaseUntil } = run;
@@ -227,6 +244,7 @@ export const decideLapse = (run: CronRun, now: Date): readonly NewEvent[] => {
   return [
     {
       type: 'cron.run_lost',
+      actor: watch,
       ...(run.agentId === null ? {} : { agentId: run.agentId }),
       ...(run.sessionId === null ? {} : { sessionId: run.sessionId }),
       data: asData({ ...slot, leaseUntil }),

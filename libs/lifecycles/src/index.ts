@@ -10,6 +10,7 @@ export {
   decideSlot,
   evolveCronRun,
   isOpen,
+  missedSlot,
   notified,
   overlapped,
   runIdOf,

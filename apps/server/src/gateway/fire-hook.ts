@@ -1,43 +1,22 @@
 import { Inject } from '@nestjs/common';
 import { CommandHandler } from '@nestjs/cqrs';
 import { v7 as uuidv7 } from 'uuid';
-import type { HookEntry } from '#dialects';
 import type { CommandResult, CompletedCommand, EventStore } from '#event-store';
-import {
-  fire,
-  FiringSuperseded,
-  verifyCause,
-  verifyLineage,
-  type Answer,
-  type Firing,
-  type FiringLink,
-  type HostCalls,
-  type TokenFault,
-} from '#firing';
+import { FiringSuperseded, type Answer } from '#firing';
 import {
   AccountCommand,
   AccountCommandHandler,
   actorOf,
   EVENT_STORE,
   Problem,
-  SANDBOX,
-  SEALING,
-  TOKEN_KEY,
   type CommandMeta,
   type DoneCommand,
   type Role,
 } from '#platform';
-import { chainFor, type ChainInForce } from '#plugins';
-import { digestOf, invocationStream, type PluginSnapshot } from '#record';
-import type { Sandbox } from '#sandbox';
-import type { Scope, Sealing } from '#sealing';
-import { AccountRules } from '../control/accounts/account-rules.js';
-import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
+import { digestOf, invocationStream } from '#record';
 import type { FiringOrder } from './firing-order.js';
-import { inUtc } from './instants.js';
 import { Answers } from './answers.js';
-import { HOST_CALLS } from './gateway-tools.js';
-import { Turns, type Turn } from './turns.js';
+import { HookFiring, type FiringRequest } from './hook-firing.js';
 
 /** What a firing is answered with: the answer, or that the chain still runs after the time the caller would wait. */
 export type FireResult =
@@ -66,14 +45,8 @@ const leaseMs = 30_000;
 export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult> {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
-    @Inject(SEALING) private readonly sealing: Sealing,
-    @Inject(SANDBOX) private readonly sandbox: Sandbox,
-    @Inject(HOST_CALLS) private readonly hostCalls: HostCalls,
-    @Inject(TOKEN_KEY) private readonly tokenKey: Uint8Array,
     private readonly answers: Answers,
-    private readonly turns: Turns,
-    private readonly plugins: ActivePlugins,
-    private readonly rules: AccountRules,
+    private readonly firing: HookFiring,
   ) {
     super();
   }
@@ -97,7 +70,7 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
       key,
       requestDigest: digestOf(key),
       invocationId: command.invocationId,
-      leaseMs: (await this.longest(command)) + leaseMs,
+      leaseMs: (await this.firing.longest(account, command.order)) + leaseMs,
     });
     if (claim.kind === 'mismatch') throw new Error(`claim ${key} belongs to something else`);
     if (claim.kind === 'done') {
@@ -113,29 +86,16 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
   }
 
   private async fire(command: FireHook, completed: readonly CompletedCommand[]): Promise<FireResult> {
+    const { invocationId } = command;
     const { account } = command.meta;
-    const firing = await this.firing(command);
-    const scope = scopeOf(firing);
-    const running = fire(
-      firing,
-      {
-        store: this.store,
-        sandbox: this.sandbox,
-        hostCalls: this.hostCalls,
-        envelope: await this.sealing.envelope(account, scope),
-        tokenKey: this.tokenKey,
-        newId: uuidv7,
-        now: () => new Date(),
-      },
-      completed,
-    );
+    const running = await this.firing.start(requestOf(command), completed);
     const answer = running.answer.catch((error: unknown) => {
       throw error instanceof FiringSuperseded ? superseded() : error;
     });
     if (await settledWithin(answer, command.waitMs)) return { kind: 'answered', answer: await answer };
     await running.keepOpening();
     this.stayClaimed(account, completed, answer);
-    return { kind: 'running', invocationId: firing.invocationId, turnId: firing.turnId };
+    return { kind: 'running', invocationId, turnId: running.turnId };
   }
 
   /** The caller stopped waiting, the chain did not stop: its keys stay claimed until it has closed. */
@@ -154,122 +114,6 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
     answer.then(end, end);
   }
 
-  private async firing(command: FireHook): Promise<Firing> {
-    const { account, caller } = command.meta;
-    const { dialect, hook, envelope, opening } = command.order;
-    const entry = entryOf(command);
-    const ancestry = this.ancestry(command);
-    const sessionId = envelope.sessionId ?? opening.sessionId;
-    const halted = this.rules.halted(account);
-    const [active, turn, dataSubject, targetHmac] = await Promise.all([
-      this.activeSet(command),
-      this.turn(command, entry, sessionId),
-      envelope.dataSubject === null ? null : this.hashed(account, envelope.dataSubject),
-      opening.targetIsAddress && opening.target !== null ? this.sealing.searchHash(account, opening.target) : null,
-    ]);
-    const chain = chainFor(active.set, dialect.name, hook);
-    return {
-      account,
-      dialect,
-      hook,
-      invocationId: command.invocationId,
-      attempt: command.claim?.attempt ?? 1,
-      previousInvocationId: command.claim?.previousInvocationId ?? null,
-      actor: actorOf(caller),
-      opening,
-      occurredAt: inUtc(envelope.occurredAt),
-      operationId: envelope.operationId,
-      correlationId: envelope.correlationId,
-      turnId: turn.turnId,
-      turnInferred: turn.inferred,
-      turnPrompted: turn.prompted,
-      sessionId,
-      agentId: envelope.agentId ?? opening.agentId,
-      ...ancestry,
-      dataSubject,
-      targetHmac,
-      chain: halted === null ? await this.links(active, chain, hook, entry, account) : [],
-      withoutHook: chain.withoutHook,
-      chainOf: envelope.chainOf,
-      halted,
-    };
-  }
-
-  /** The hop comes from the platform's own token and from nowhere else (MW-100, MW-104). */
-  private ancestry(command: FireHook): Pick<Firing, 'hop' | 'root' | 'cause' | 'lineage'> {
-    const { account } = command.meta;
-    const { cause, lineage } = command.order.envelope;
-    if (cause !== null) {
-      const verified = verifyCause(this.tokenKey, account, cause, new Date());
-      if (verified.kind === 'refused') throw badToken('cause', verified.fault);
-      const { hop, root, invocationId } = verified.claims;
-      return { hop: hop + 1, root, cause: invocationId, lineage: null };
-    }
-    if (lineage === null) return { hop: 0, root: command.invocationId, cause: null, lineage: null };
-    const verified = verifyLineage(this.tokenKey, account, lineage);
-    if (verified.kind === 'refused') throw badToken('lineage', verified.fault);
-    const { root, invocationId } = verified.claims;
-    return { hop: 0, root, cause: null, lineage: invocationId };
-  }
-
-  private async activeSet(command: FireHook): Promise<ActiveSet> {
-    const { account } = command.meta;
-    const { chainOf } = command.order.envelope;
-    if (chainOf === null) return this.plugins.get(account);
-    const [opened] = await this.store.readStream(account, invocationStream(chainOf));
-    if (opened === undefined) {
-      throw new Problem(422, 'unknown_invocation', 'There is no such invocation.', [
-        { pointer: '/chainOf', reason: 'must be the id of an earlier invocation of this account' },
-      ]);
-    }
-    // Plugin changes up to the opening are in its chain: MW-8 fixes it when the invocation opens.
-    return this.plugins.at(account, opened.position);
-  }
-
-  private turn(command: FireHook, entry: HookEntry, sessionId: string | null): Promise<Turn> {
-    const { envelope, opening } = command.order;
-    const named = envelope.turnId ?? opening.turnId;
-    if (named !== null) return Promise.resolve({ turnId: named, inferred: false, prompted: false });
-    return this.turns.infer(command.meta.account, sessionId, entry);
-  }
-
-  private async hashed(account: string, id: string): Promise<{ readonly id: string; readonly hmac: string }> {
-    return { id, hmac: await this.sealing.searchHash(account, id) };
-  }
-
-  private links(
-    active: ActiveSet,
-    chain: ChainInForce,
-    hook: string,
-    entry: HookEntry,
-    account: string,
-  ): Promise<readonly FiringLink[]> {
-    return Promise.all(
-      chain.places.map(async ({ entry: place, plugin }): Promise<FiringLink> => {
-        const ready = active.readyRealm(plugin) ?? (await active.realmFor(plugin));
-        return {
-          pluginId: plugin.id,
-          mode: plugin.mode,
-          failureMode: plugin.failureMode,
-          entry: place,
-          realm: ready.kind === 'ready' ? ready.realm : null,
-          notLoaded: ready.kind === 'ready' ? null : ready.message,
-          permissions: plugin.permissions,
-          handler: hook,
-          timeoutMs: timeoutOf(plugin, hook) ?? this.rules.timeoutMs(account, plugin.dialect) ?? entry.defaultTimeoutMs,
-        };
-      }),
-    );
-  }
-
-  /** The longest that the chain in force may take, ms. */
-  private async longest(command: FireHook): Promise<number> {
-    const { dialect, hook } = command.order;
-    const { set } = await this.plugins.get(command.meta.account);
-    const each = entryOf(command).defaultTimeoutMs + dialect.pauseCeilingMs;
-    return chainFor(set, dialect.name, hook).places.length * each;
-  }
-
   private async rebuild(account: string, result: CommandResult): Promise<Answer> {
     const found = await this.answers.find(account, invocationOf(result));
     if (found.kind !== 'found') throw new Error(`${result.stream} was completed without being closed`);
@@ -277,11 +121,14 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
   }
 }
 
-const entryOf = ({ order: { dialect, hook } }: FireHook): HookEntry => {
-  const entry = dialect.entries.get(hook);
-  if (entry === undefined) throw new Problem(404, 'unknown_hook', `${dialect.name} has no hook of that name.`);
-  return entry;
-};
+const requestOf = ({ meta, order, invocationId, claim }: FireHook): FiringRequest => ({
+  account: meta.account,
+  actor: actorOf(meta.caller),
+  order,
+  invocationId,
+  attempt: claim?.attempt ?? 1,
+  previousInvocationId: claim?.previousInvocationId ?? null,
+});
 
 const completion = (command: FireHook, claim: { readonly key: string; readonly token: string }): CompletedCommand => ({
   key: claim.key,
@@ -299,22 +146,6 @@ const onceKey = ({ order }: FireHook): string | null => {
   const input = JSON.parse(opening.input) as Record<string, unknown>;
   return `once:${digestOf(JSON.stringify([dialect.name, hook, envelope.turnId, String(input[field])]))}`;
 };
-
-const scopeOf = ({ dataSubject, sessionId }: Firing): Scope => {
-  if (dataSubject !== null) return { kind: 'subject', id: dataSubject.id };
-  return sessionId === null ? { kind: 'account' } : { kind: 'session', id: sessionId };
-};
-
-const timeoutOf = (plugin: PluginSnapshot, hook: string): number | undefined =>
-  plugin.timeouts.hooks?.[hook] ?? plugin.timeouts.timeoutMs;
-
-const badToken = (field: 'cause' | 'lineage', fault: TokenFault): Problem =>
-  new Problem(422, 'bad_token', `The ${field} token is ${fault}.`, [
-    {
-      pointer: `/${field}`,
-      reason: `must be a token that this platform handed out to this account; this one is ${fault}`,
-    },
-  ]);
 
 const superseded = (): Problem =>
   new Problem(503, 'superseded', 'Another attempt with the same key took over. Ask again for its answer.', [], {

@@ -2,23 +2,55 @@ import { Module } from '@nestjs/common';
 import { nobodyServes } from '#firing';
 import { ActivePluginsModule } from '../control/plugins/plugins.module.js';
 import { Answers } from './answers.js';
+import { Clears } from './clears.js';
+import { CompleteClearHandler, CompleteClearRoute } from './clears-completion.js';
+import { StartClearHandler, StartClearRoute } from './clears-start.js';
+import { CompleteRunHandler, CompleteRunRoute } from './cron-completion.js';
+import { DeclareJobHandler, DeclareJobRoute } from './cron-declaration.js';
+import { RenewLeaseHandler, RenewLeaseRoutes } from './cron-lease.js';
+import { TakeSlotHandler, TakeSlotRoute } from './cron-slot.js';
+import { CronStreams } from './cron-streams.js';
 import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
 import { HOST_CALLS } from './gateway-tools.js';
+import { HookFiring } from './hook-firing.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
+import { Recovery } from './recovery.js';
+import { RunningInvocations } from './running-invocations.js';
 import { Turns } from './turns.js';
 
 /** Fires hooks: the command, its routes, and what a chain's host calls reach. */
 @Module({
   imports: [ActivePluginsModule],
-  controllers: [FireBatchRoute, FiringController, ReportEffectRoute],
+  controllers: [
+    FireBatchRoute,
+    FiringController,
+    ReportEffectRoute,
+    StartClearRoute,
+    CompleteClearRoute,
+    TakeSlotRoute,
+    RenewLeaseRoutes,
+    CompleteRunRoute,
+    DeclareJobRoute,
+  ],
   providers: [
     Answers,
+    Recovery,
+    RunningInvocations,
     Turns,
+    HookFiring,
     FireHookHandler,
     FireBatchHandler,
     ReportEffectHandler,
+    Clears,
+    StartClearHandler,
+    CompleteClearHandler,
+    CronStreams,
+    TakeSlotHandler,
+    RenewLeaseHandler,
+    CompleteRunHandler,
+    DeclareJobHandler,
     { provide: HOST_CALLS, useValue: nobodyServes },
   ],
 })

@@ -1,0 +1,226 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { v7 as uuidv7 } from 'uuid';
+import type { HookEntry } from '#dialects';
+import type { CompletedCommand, EventStore } from '#event-store';
+import {
+  fire,
+  verifyCause,
+  verifyLineage,
+  type FiredFor,
+  type Firing,
+  type FiringLink,
+  type HostCalls,
+  type Running,
+  type TokenFault,
+} from '#firing';
+import { EVENT_STORE, INSTANCE, Problem, SANDBOX, SEALING, TOKEN_KEY } from '#platform';
+import { chainFor, type ChainInForce } from '#plugins';
+import { invocationStream, type Actor, type PluginSnapshot } from '#record';
+import type { Sandbox } from '#sandbox';
+import type { Envelope, Scope, Sealing } from '#sealing';
+import { AccountRules } from '../control/accounts/account-rules.js';
+import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
+import type { FiringOrder } from './firing-order.js';
+import { inUtc } from './instants.js';
+import { HOST_CALLS } from './gateway-tools.js';
+import { RunningInvocations } from './running-invocations.js';
+import { Turns, type Turn } from './turns.js';
+
+/** A hook to be fired: by whom, and which attempt this is. */
+export interface FiringRequest {
+  readonly account: string;
+  readonly actor: Actor;
+  readonly order: FiringOrder;
+  readonly invocationId: string;
+  readonly attempt: number;
+  readonly previousInvocationId: string | null;
+}
+
+/** A firing under way, with the turn that it belongs to. */
+export interface StartedFiring extends Running {
+  readonly turnId: string;
+}
+
+/** Fires hooks with the chain in force: for runtimes that name one, and for clears and cron runs that come to one. */
+@Injectable()
+export class HookFiring {
+  constructor(
+    @Inject(EVENT_STORE) private readonly store: EventStore,
+    @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(SANDBOX) private readonly sandbox: Sandbox,
+    @Inject(HOST_CALLS) private readonly hostCalls: HostCalls,
+    @Inject(TOKEN_KEY) private readonly tokenKey: Uint8Array,
+    @Inject(INSTANCE) private readonly instance: string,
+    private readonly running: RunningInvocations,
+    private readonly turns: Turns,
+    private readonly plugins: ActivePlugins,
+    private readonly rules: AccountRules,
+  ) {}
+
+  /**
+   * Starts the chain. `completed` ends claims in the commit of its end; `firedFor` ties it to a clear or a cron run,
+   * whose events are sealed in the envelope of the firing.
+   */
+  async start(
+    request: FiringRequest,
+    completed: readonly CompletedCommand[],
+    firedFor: ((envelope: Envelope) => FiredFor) | null = null,
+  ): Promise<StartedFiring> {
+    const { account } = request;
+    const firing = await this.firing(request);
+    const envelope = await this.sealing.envelope(account, scopeOf(firing));
+    const tools = {
+      store: this.store,
+      sandbox: this.sandbox,
+      hostCalls: this.hostCalls,
+      envelope,
+      tokenKey: this.tokenKey,
+      newId: uuidv7,
+      now: () => new Date(),
+      instance: this.instance,
+    };
+    const running = fire(firing, tools, completed, firedFor === null ? null : firedFor(envelope));
+    this.running.until(account, firing.invocationId, running.answer);
+    return { ...running, turnId: firing.turnId };
+  }
+
+  /** The longest that the chain in force may take, ms. */
+  async longest(account: string, order: FiringOrder): Promise<number> {
+    const { dialect, hook } = order;
+    const { set } = await this.plugins.get(account);
+    const each = entryOf(order).defaultTimeoutMs + dialect.pauseCeilingMs;
+    return chainFor(set, dialect.name, hook).places.length * each;
+  }
+
+  private async firing(request: FiringRequest): Promise<Firing> {
+    const { account, order, invocationId, attempt, previousInvocationId, actor } = request;
+    const { dialect, hook, envelope, opening } = order;
+    const entry = entryOf(order);
+    const ancestry = this.ancestry(request);
+    const sessionId = envelope.sessionId ?? opening.sessionId;
+    const halted = this.rules.halted(account);
+    const [active, turn, dataSubject, targetHmac] = await Promise.all([
+      this.activeSet(request),
+      this.turn(request, entry, sessionId),
+      envelope.dataSubject === null ? null : this.hashed(account, envelope.dataSubject),
+      opening.targetIsAddress && opening.target !== null ? this.sealing.searchHash(account, opening.target) : null,
+    ]);
+    const chain = chainFor(active.set, dialect.name, hook);
+    return {
+      account,
+      dialect,
+      hook,
+      invocationId,
+      attempt,
+      previousInvocationId,
+      actor,
+      opening,
+      occurredAt: inUtc(envelope.occurredAt),
+      operationId: envelope.operationId,
+      correlationId: envelope.correlationId,
+      turnId: turn.turnId,
+      turnInferred: turn.inferred,
+      turnPrompted: turn.prompted,
+      sessionId,
+      agentId: envelope.agentId ?? opening.agentId,
+      ...ancestry,
+      dataSubject,
+      targetHmac,
+      chain: halted === null ? await this.links(active, chain, hook, entry, account) : [],
+      withoutHook: chain.withoutHook,
+      chainOf: envelope.chainOf,
+      halted,
+    };
+  }
+
+  /** The hop comes from the platform's own token and from nowhere else (MW-100, MW-104). */
+  private ancestry({
+    account,
+    order,
+    invocationId,
+  }: FiringRequest): Pick<Firing, 'hop' | 'root' | 'cause' | 'lineage'> {
+    const { cause, lineage } = order.envelope;
+    if (cause !== null) {
+      const verified = verifyCause(this.tokenKey, account, cause, new Date());
+      if (verified.kind === 'refused') throw badToken('cause', verified.fault);
+      const { hop, root, invocationId: by } = verified.claims;
+      return { hop: hop + 1, root, cause: by, lineage: null };
+    }
+    if (lineage === null) return { hop: 0, root: invocationId, cause: null, lineage: null };
+    const verified = verifyLineage(this.tokenKey, account, lineage);
+    if (verified.kind === 'refused') throw badToken('lineage', verified.fault);
+    const { root, invocationId: from } = verified.claims;
+    return { hop: 0, root, cause: null, lineage: from };
+  }
+
+  private async activeSet({ account, order }: FiringRequest): Promise<ActiveSet> {
+    const { chainOf } = order.envelope;
+    if (chainOf === null) return this.plugins.get(account);
+    const [opened] = await this.store.readStream(account, invocationStream(chainOf));
+    if (opened === undefined) {
+      throw new Problem(422, 'unknown_invocation', 'There is no such invocation.', [
+        { pointer: '/chainOf', reason: 'must be the id of an earlier invocation of this account' },
+      ]);
+    }
+    // Plugin changes up to the opening are in its chain: MW-8 fixes it when the invocation opens.
+    return this.plugins.at(account, opened.position);
+  }
+
+  private turn({ account, order }: FiringRequest, entry: HookEntry, sessionId: string | null): Promise<Turn> {
+    const { envelope, opening } = order;
+    const named = envelope.turnId ?? opening.turnId;
+    if (named !== null) return Promise.resolve({ turnId: named, inferred: false, prompted: false });
+    return this.turns.infer(account, sessionId, entry);
+  }
+
+  private async hashed(account: string, id: string): Promise<{ readonly id: string; readonly hmac: string }> {
+    return { id, hmac: await this.sealing.searchHash(account, id) };
+  }
+
+  private links(
+    active: ActiveSet,
+    chain: ChainInForce,
+    hook: string,
+    entry: HookEntry,
+    account: string,
+  ): Promise<readonly FiringLink[]> {
+    return Promise.all(
+      chain.places.map(async ({ entry: place, plugin }): Promise<FiringLink> => {
+        const ready = active.readyRealm(plugin) ?? (await active.realmFor(plugin));
+        return {
+          pluginId: plugin.id,
+          mode: plugin.mode,
+          failureMode: plugin.failureMode,
+          entry: place,
+          realm: ready.kind === 'ready' ? ready.realm : null,
+          notLoaded: ready.kind === 'ready' ? null : ready.message,
+          permissions: plugin.permissions,
+          handler: hook,
+          timeoutMs: timeoutOf(plugin, hook) ?? this.rules.timeoutMs(account, plugin.dialect) ?? entry.defaultTimeoutMs,
+        };
+      }),
+    );
+  }
+}
+
+const entryOf = ({ dialect, hook }: FiringOrder): HookEntry => {
+  const entry = dialect.entries.get(hook);
+  if (entry === undefined) throw new Problem(404, 'unknown_hook', `${dialect.name} has no hook of that name.`);
+  return entry;
+};
+
+const scopeOf = ({ dataSubject, sessionId }: Firing): Scope => {
+  if (dataSubject !== null) return { kind: 'subject', id: dataSubject.id };
+  return sessionId === null ? { kind: 'account' } : { kind: 'session', id: sessionId };
+};
+
+const timeoutOf = (plugin: PluginSnapshot, hook: string): number | undefined =>
+  plugin.timeouts.hooks?.[hook] ?? plugin.timeouts.timeoutMs;
+
+const badToken = (field: 'cause' | 'lineage', fault: TokenFault): Problem =>
+  new Problem(422, 'bad_token', `The ${field} token is ${fault}.`, [
+    {
+      pointer: `/${field}`,
+      reason: `must be a token that this platform handed out to this account; this one is ${fault}`,
+    },
+  ]);
