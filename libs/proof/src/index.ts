@@ -4,6 +4,8 @@ export { edgeTiles, entriesAt, tilePath, tileWidth, widthOf } from './tiles.js';
 export { GrowingTree } from './growing-tree.js';
 export type { ProofPlan, TreeHead } from './proofs.js';
 export { consistencyProof, inclusionProof, rootProof, verifyConsistency, verifyInclusion } from './proofs.js';
+export type { FetchTiles } from './inclusion-walk.js';
+export { InclusionWalk } from './inclusion-walk.js';
 export type { NoteSigner, NoteVerifier, OpenedNote } from './signed-note.js';
 export {
   noteSigner,

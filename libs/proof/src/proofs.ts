@@ -4,13 +4,13 @@ import type { TilePlace, TileSource } from './tiles.js';
 import { tileHeight, tileWidth } from './tiles.js';
 
 /** The leaves `[start, end)`, whose subtree's hash is wanted. */
-interface Span {
+export interface Span {
   readonly start: bigint;
   readonly end: bigint;
 }
 
 /** A perfect subtree: the `index`-th of its height. */
-interface Node {
+export interface Node {
   readonly height: number;
   readonly index: bigint;
 }
@@ -53,7 +53,7 @@ const planOf = (spans: readonly Span[]): ProofPlan => {
 };
 
 /** From the leaf upwards, as the proof is written. */
-const pathSpans = (index: bigint, { start, end }: Span): readonly Span[] => {
+export const pathSpans = (index: bigint, { start, end }: Span): readonly Span[] => {
   if (end - start === 1n) return [];
   const middle = start + splitOf(end - start);
   return index < middle
@@ -74,7 +74,7 @@ const subproofSpans = (from: bigint, { start, end }: Span, known: 'whole' | 'par
 const splitOf = (n: bigint): bigint => 1n << BigInt((n - 1n).toString(2).length - 1);
 
 /** A span of the tree as perfect subtrees, left to right. Spans of RFC 6962 begin where their largest one may. */
-const perfectParts = ({ start, end }: Span): readonly Node[] => {
+export const perfectParts = ({ start, end }: Span): readonly Node[] => {
   const parts: Node[] = [];
   for (let at = start; at < end;) {
     const height = (end - at).toString(2).length - 1;
@@ -84,7 +84,10 @@ const perfectParts = ({ start, end }: Span): readonly Node[] => {
   return parts;
 };
 
-const locate = ({ height, index }: Node): { readonly place: TilePlace; readonly at: number; readonly span: number } => {
+export const locate = ({
+  height,
+  index,
+}: Node): { readonly place: TilePlace; readonly at: number; readonly span: number } => {
   const level = Math.floor(height / tileHeight);
   const span = 2 ** (height % tileHeight);
   const first = index * BigInt(span);
