@@ -34,7 +34,7 @@ const libs = [
   'sealing',
   'plugins',
   'approvals',
-].concat(['audit', 'firing', 'lifecycles', 'platform', 'stranger']);
+].concat(['audit', 'firing', 'keeping', 'lifecycles', 'platform', 'stranger']);
 
 const packages = ['pg', 'typeorm', 'kafkajs', 'isolated-vm', '@nestjs/common', 'a-dev-tool'];
 
@@ -54,6 +54,7 @@ const fixtures: readonly Fixture[] = [
   { path: 'libs/sealing/src/wrong.ts', text: uses('#audit'), breaks: ['libs-sealing'] },
   { path: 'libs/plugins/src/wrong.ts', text: uses('#sealing'), breaks: ['libs-plugins'] },
   { path: 'libs/approvals/src/wrong.ts', text: uses('#plugins'), breaks: ['libs-approvals'] },
+  { path: 'libs/keeping/src/wrong.ts', text: uses('#sealing'), breaks: ['libs-keeping'] },
   { path: 'libs/lifecycles/src/wrong.ts', text: uses('#plugins'), breaks: ['libs-lifecycles'] },
   { path: 'libs/audit/src/wrong.ts', text: uses('#plugins'), breaks: ['libs-audit'] },
   { path: 'libs/firing/src/wrong.ts', text: uses('#audit'), breaks: ['libs-firing'] },

@@ -11,6 +11,11 @@ import type { MasterKeys } from './master-keys.js';
 export interface StoredDataKeys extends DataKeys {
   /** Destroys the living keys of a scope; answers with their ids. */
   destroy(account: string, scope: string): Promise<readonly string[]>;
+  /** Ids of the living keys of a scope; null = of all scopes of the account. */
+  living(account: string, scope: string | null): Promise<readonly string[]>;
+  destroyById(account: string, ids: readonly string[]): Promise<void>;
+  /** Drops destroyed keys from memory. */
+  forget(ids: readonly string[]): void;
 }
 
 interface KeyRow {
@@ -34,6 +39,18 @@ export const storedDataKeys = (sql: Sql, masters: MasterKeys): StoredDataKeys =>
   // Unwrapped keys outlive their trust: a second look at the table needs no second unwrapping.
   const unwrapped = new LRUCache<string, SealingKey>({ max: 20_000 });
   const asked = new Map<string, Promise<SealingKey>>();
+  // A look at the table that was under way when a key was destroyed must not bring it back.
+  const gone = new LRUCache<string, true>({ max: 50_000 });
+
+  const forget = (ids: readonly string[]): void => {
+    const set = new Set(ids);
+    for (const id of ids) {
+      gone.set(id, true);
+      byId.delete(id);
+      unwrapped.delete(id);
+    }
+    for (const [at, key] of living.entries()) if (set.has(key.id)) living.delete(at);
+  };
 
   const keyOf = (row: KeyRow & { readonly wrapped: Buffer }): SealingKey => {
     const known = unwrapped.get(row.id);
@@ -44,6 +61,7 @@ export const storedDataKeys = (sql: Sql, masters: MasterKeys): StoredDataKeys =>
   };
 
   const remember = (key: SealingKey): SealingKey => {
+    if (gone.has(key.id)) return key;
     living.set(cacheKey(key.account, key.scope), key);
     byId.set(key.id, key);
     return key;
@@ -72,19 +90,26 @@ export const storedDataKeys = (sql: Sql, masters: MasterKeys): StoredDataKeys =>
         unwrapped.delete(id);
         return null;
       }
+      if (gone.has(id)) return null;
       const key = keyOf(row);
       byId.set(id, key);
       return key;
     },
     destroy: async (account, scope) => {
       const rows = await sql.query<{ id: string }>(destroyKeys, [account, scope]);
-      living.delete(cacheKey(account, scope));
-      for (const { id } of rows) {
-        byId.delete(id);
-        unwrapped.delete(id);
-      }
+      const ids = rows.map(({ id }) => id);
+      forget(ids);
+      return ids;
+    },
+    living: async (account, scope) => {
+      const rows = await sql.query<{ id: string }>(selectLivingIds, [account, scope, rootScope]);
       return rows.map(({ id }) => id);
     },
+    destroyById: async (account, ids) => {
+      await sql.query(destroyKeysById, [account, ids, rootScope]);
+      forget(ids);
+    },
+    forget,
   };
 };
 
@@ -226,6 +251,12 @@ const updateWrapped = `update data_key k set wrapped = n.wrapped, master = $3
   from unnest($1::text[], $2::bytea[]) n(id, wrapped) where k.id = n.id`;
 const destroyKeys = `update data_key set wrapped = null, erased_at = now()
   where account = $1 and scope = $2 and wrapped is not null returning id`;
+
+// The root secret is nobody's content, and everything derived hangs on it: no erasure reaches it.
+const selectLivingIds = `select id from data_key
+  where account = $1 and ($2::text is null or scope = $2) and scope <> $3 and wrapped is not null order by id`;
+const destroyKeysById = `update data_key set wrapped = null, erased_at = now()
+  where account = $1 and id = any ($2::text[]) and scope <> $3 and wrapped is not null`;
 
 const cacheKey = (account: string, scope: string): string => `${account}\0${scope}`;
 

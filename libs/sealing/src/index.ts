@@ -1,4 +1,4 @@
-export type { Envelope, KeyErasure, Opened, OpenedText, Scope, Sealing } from './sealing.js';
+export type { Envelope, KeyErasure, LivingKeys, Opened, OpenedText, Scope, Sealing } from './sealing.js';
 export { isSealed } from './sealing.js';
 export { memorySealing } from './memory-sealing.js';
 export type { MasterKey, MasterKeyPlaces } from './master-key.js';

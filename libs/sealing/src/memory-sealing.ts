@@ -1,5 +1,5 @@
 import { keyedSealing, scopeName } from './keyed-sealing.js';
-import type { KeyErasure, Sealing } from './sealing.js';
+import type { KeyErasure, Scope, Sealing } from './sealing.js';
 import type { SealingKey } from './sealing-key.js';
 import { newDataKey, newKeyId, sealingKey } from './sealing-key.js';
 
@@ -30,15 +30,32 @@ export const memorySealing = (): Sealing & KeyErasure => {
     ({ hash, bytes }) => blobs.set(hash, bytes),
   );
 
+  const nameOf = (account: string, scope: Scope): Promise<string> =>
+    scopeName(scope, (id) => sealing.searchHash(account, id));
+  const livingIds = (account: string, scope: string | null): readonly string[] =>
+    [...living.values()]
+      .filter((key) => key.account === account && (scope ?? key.scope) === key.scope)
+      .map(({ id }) => id);
+  const destroy = (ids: readonly string[]): void => {
+    for (const [at, key] of living) if (ids.includes(key.id)) living.delete(at);
+    for (const id of ids) byId.set(id, null);
+  };
+
   return {
     ...sealing,
     erase: async (account, scope) => {
-      const at = `${account}\0${await scopeName(scope, (id) => sealing.searchHash(account, id))}`;
-      const key = living.get(at);
-      if (key === undefined) return [];
-      living.delete(at);
-      byId.set(key.id, null);
-      return [key.id];
+      const ids = livingIds(account, await nameOf(account, scope));
+      destroy(ids);
+      return ids;
     },
+    livingKeys: async (account, scope) => {
+      const name = scope.kind === 'everything' ? null : await nameOf(account, scope);
+      return { scope: name ?? '*', ids: livingIds(account, name) };
+    },
+    destroyKeys: (_, ids) => {
+      destroy(ids);
+      return Promise.resolve();
+    },
+    forgetKeys: () => undefined,
   };
 };

@@ -3,7 +3,7 @@ import type { EventStore, Sql } from '#event-store';
 import { storedDataKeys } from './data-keys.js';
 import { keyedSealing, scopeName } from './keyed-sealing.js';
 import type { MasterKeys } from './master-keys.js';
-import type { KeyErasure, Sealing } from './sealing.js';
+import type { KeyErasure, Scope, Sealing } from './sealing.js';
 
 /** What sealing needs. */
 export interface PostgresSealingOptions {
@@ -31,9 +31,17 @@ export const postgresSealing = (options: PostgresSealingOptions): Sealing & KeyE
   };
 
   const sealing = keyedSealing(keys, blobOf);
+  const nameOf = (account: string, scope: Scope): Promise<string> =>
+    scopeName(scope, (id) => sealing.searchHash(account, id));
   return {
     ...sealing,
-    erase: async (account, scope) =>
-      keys.destroy(account, await scopeName(scope, (id) => sealing.searchHash(account, id))),
+    erase: async (account, scope) => keys.destroy(account, await nameOf(account, scope)),
+    livingKeys: async (account, scope) => {
+      if (scope.kind === 'everything') return { scope: '*', ids: await keys.living(account, null) };
+      const name = await nameOf(account, scope);
+      return { scope: name, ids: await keys.living(account, name) };
+    },
+    destroyKeys: (account, ids) => keys.destroyById(account, ids),
+    forgetKeys: (ids) => keys.forget(ids),
   };
 };

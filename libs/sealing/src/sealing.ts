@@ -40,10 +40,22 @@ export interface Sealing {
   sizeOf(sealed: Sealed): number;
 }
 
+/** The keys of a scope that live, and the scope in the words of the key table, where a person is only an HMAC. */
+export interface LivingKeys {
+  readonly scope: string;
+  readonly ids: readonly string[];
+}
+
 /** What destroys keys: erasure, beside the sealing that everybody uses. */
 export interface KeyErasure {
   /** Destroys the scope's data keys and answers with their ids; content under them opens as `erased` from then on. */
   erase(account: string, scope: Scope): Promise<readonly string[]>;
+  /** The scope's living keys; of `everything`, all that the account has. */
+  livingKeys(account: string, scope: Scope | { readonly kind: 'everything' }): Promise<LivingKeys>;
+  /** Destroys these keys of an account, those that still live. */
+  destroyKeys(account: string, ids: readonly string[]): Promise<void>;
+  /** Drops what this process keeps of keys that were destroyed elsewhere: it neither seals nor opens under them again. */
+  forgetKeys(ids: readonly string[]): void;
 }
 
 /** True for the JSON form of a sealed value. */

@@ -1,0 +1,10 @@
+export type { EventClass } from './event-classes.js';
+export { classOf, eventClasses, newestStays } from './event-classes.js';
+export type { Hold, HoldScope } from './holds.js';
+export { holdsEvent, holdsOn } from './holds.js';
+export type { Keeping, PlacedEvent } from './keeping-state.js';
+export { erasureStream, foldKeeping, keepingStream, keepingTypes } from './keeping-state.js';
+export type { PositionRange } from './ranges.js';
+export { rangesOf } from './ranges.js';
+export type { PurgePolicy, Retention, RetentionChange, RetentionFault } from './retention.js';
+export { changeRetention, keepForGood, purgePolicy, sixMonthsDays } from './retention.js';
