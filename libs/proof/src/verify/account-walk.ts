@@ -7,6 +7,7 @@ import type { Tagger } from './hashes.js';
 import { hexOf, leafHashOf } from './hashes.js';
 import type { NamedCheck } from './named-check.js';
 import { findNamed } from './named.js';
+import { fitsColumns } from './scan.js';
 import { Removals } from './removals.js';
 import type { AccountRow, CheckpointRow, EventRow, Hash, LogSource, StreamRow } from './source.js';
 import { findStreamFaults, StreamTally } from './stream-check.js';
@@ -296,6 +297,9 @@ export class AccountWalk {
   }
 
   private checkContent(row: EventRow): void {
+    const { named } = this.context;
+    named.at(this.account, this.next);
+    if (fitsColumns(row, named) && !tellingTypes.has(row.type)) return;
     const text = textOf(row);
     const head = readHead(text);
     if (head === null) {
@@ -303,8 +307,7 @@ export class AccountWalk {
       return;
     }
     this.checkColumns(row, head);
-    this.context.named.at(this.account, this.next);
-    findNamed(text, this.context.named);
+    findNamed(text, named);
     if (tellingTypes.has(head.type)) this.context.onEvent(this.next, head);
   }
 
