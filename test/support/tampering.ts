@@ -1,47 +1,55 @@
-import { randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomUUID } from 'node:crypto';
 import pg from 'pg';
+import { LogKeys } from '../../apps/server/src/control/proofs/log-keys.js';
+import { SealerRounds } from '../../apps/server/src/worker/sealer-round.js';
 import type { EventStore, Sql } from '#event-store';
 import { createPool, openLogSource, postgresEventStore, sqlOver } from '#event-store';
-import type { Fault, LogKey, OutsideLine, VerifySummary } from '#proof';
-import { rowTagKey, verifyLog } from '#proof';
-import type { Json, NewEvent } from '#record';
-import type { MasterKeys, Sealing } from '#sealing';
+import type { Fault, LogKey, NoteSigner, OutsideLine, VerifySummary } from '#proof';
+import { logKeyName, noteSigner, rowTagKey, verifyLog } from '#proof';
+import type { Json, NewEvent, Sealed } from '#record';
+import type { KeyErasure, Sealing } from '#sealing';
 import { masterKeyFrom, masterKeysOf, openRootSecret, postgresSealing, tryDataKey } from '#sealing';
 import type { TestDatabase } from './test-postgres.js';
+import { sharedCluster } from './test-postgres.js';
 
-/** A log that a test writes, seals, tampers with and verifies. */
+const masters = masterKeysOf(masterKeyFrom(Buffer.alloc(32, 7), 'environment'));
+
+/** A log that a test writes and seals with the parts of the product. */
 export interface TestLog {
-  readonly database: TestDatabase;
+  readonly url: string;
   readonly store: EventStore;
   readonly sql: Sql;
-  readonly sealing: Sealing;
-  readonly masters: MasterKeys;
+  readonly sealing: Sealing & KeyErasure;
+  readonly keys: LogKeys;
   readonly rootSecret: Buffer;
+  /** Seals everything; answers with the line that goes outside of the database. */
+  seal(): Promise<string>;
   close(): Promise<void>;
 }
 
-/** The master key of test logs. */
-export const testMaster = masterKeyFrom(Buffer.alloc(32, 7), 'environment');
-
-/** A log over a migrated database, with the keys and the store of the product. */
-export const openTestLog = async (database: TestDatabase): Promise<TestLog> => {
-  const pool = createPool({ connectionString: database.url, max: 4 });
+/** Opens a log over a migrated database. */
+export const openTestLog = async (url: string): Promise<TestLog> => {
+  const pool = createPool({ connectionString: url, max: 4 });
   const sql = sqlOver(pool);
-  const masters = masterKeysOf(testMaster);
   const rootSecret = await openRootSecret(sql, masters);
-  const store = postgresEventStore({
-    connectionString: database.url,
-    tagKey: rowTagKey(rootSecret),
-    readConnections: 2,
-  });
-  const sealing = postgresSealing({ sql, store, masterKeys: masters });
+  const tagKey = rowTagKey(rootSecret);
+  const store = postgresEventStore({ connectionString: url, tagKey, readConnections: 2 });
+  const keys = new LogKeys({ store, sql, rootSecret });
+  await keys.start();
+  const rounds = new SealerRounds({ sql, keys, tagKey, batch: 10_000, sealMs: 0, now: () => new Date() });
   return {
-    database,
+    url,
     store,
     sql,
-    sealing,
-    masters,
+    sealing: postgresSealing({ sql, store, masterKeys: masters }),
+    keys,
     rootSecret,
+    seal: async () => {
+      for (;;) {
+        const round = await rounds.run({ outside: new Map(), retry: false, line: 'owed' });
+        if (round.kind === 'sealed' && round.position === round.head) return round.line ?? '';
+      }
+    },
     close: async () => {
       await store.close();
       await pool.end();
@@ -49,76 +57,71 @@ export const openTestLog = async (database: TestDatabase): Promise<TestLog> => {
   };
 };
 
-/** An invocation as it is recorded: what stands in it is sealed, the longer texts in blobs. */
+/** Four events as a firing leaves them: three of an invocation, what they hold sealed in blobs, one of a shared stream. */
 export const appendInvocation = async (log: TestLog, account: string, session: string): Promise<void> => {
   const invocationId = randomUUID();
   const envelope = await log.sealing.envelope(account, { kind: 'session', id: session });
-  const value = envelope.seal({ systemPrompt: `${invocationId} ${'a long prompt '.repeat(120)}` });
+  const seal = (value: Json): Json => envelope.seal(value) as Sealed & Json;
+  const value = seal({ systemPrompt: `${invocationId} ${'a long prompt '.repeat(120)}` });
   const common = { invocationId, sessionId: session, dialect: 'middleware', hook: 'systemPrompt', hop: 0 };
   const event = (type: NewEvent['type'], data: { readonly [key: string]: Json }): NewEvent => ({
     ...common,
     type,
     data,
   });
-  await log.store.append({
+  const events = [
+    event('invocation.opened', { chain: [], withoutHook: 0, context: value, hostSession: 'absent' }),
+    event('handler.passed', { index: 0, input: value, output: seal('short'), changed: [], budgetMs: 5 }),
+    event('invocation.closed', { value, cancellation: null, metered: 1 }),
+  ];
+  const result = await log.store.append({
     account,
     writes: [
-      {
-        stream: `invocation/${invocationId}`,
-        expectedVersion: 0,
-        events: [
-          event('invocation.opened', {
-            chain: [],
-            withoutHook: 0,
-            context: value as unknown as Json,
-            hostSession: 'absent',
-          }),
-          event('handler.passed', {
-            index: 0,
-            input: value as unknown as Json,
-            note: envelope.seal('short') as unknown as Json,
-          }),
-          event('invocation.closed', { value: value as unknown as Json, cancellation: null, metered: 1 }),
-        ],
-      },
+      { stream: `invocation/${invocationId}`, expectedVersion: 0, events },
       { stream: 'plugin/p', expectedVersion: 'any', events: [{ type: 'plugin.tried', data: { n: 1 } }] },
     ],
     blobs: envelope.blobs(),
   });
+  if (result.kind !== 'appended') throw new Error(`not appended: ${result.kind}`);
 };
+
+/** Lines of a checkpoint file. */
+export async function* linesOf(...texts: readonly string[]): AsyncIterable<OutsideLine> {
+  for (const text of texts) yield await Promise.resolve({ text, ends: true });
+}
 
 /** What a verification is given beside the log. */
 export interface Witnesses {
-  readonly masterKey?: 'given' | 'absent';
+  /** Null: without the master key. */
+  readonly rootSecret: Buffer | null;
   readonly account?: string;
   readonly logKeys?: readonly LogKey[];
-  readonly outside?: AsyncIterable<OutsideLine> | null;
+  readonly outside?: readonly string[];
 }
 
 /** A verification's faults and sum. */
 export interface Verified {
   readonly summary: VerifySummary;
   readonly faults: readonly Fault[];
-  /** Each fault as `code account position`, for expectations. */
+  /** Each fault as `code account position`, or `code account first..last`, sorted. */
   readonly named: readonly string[];
 }
 
 /** Verifies a database as the command does. */
-export const verifyDatabase = async (log: TestLog, witnesses: Witnesses = {}): Promise<Verified> => {
-  const opened = await openLogSource(log.database.url);
+export const verifyAt = async (url: string, witnesses: Witnesses): Promise<Verified> => {
+  const opened = await openLogSource(url);
   const faults: Fault[] = [];
-  const hasKey = witnesses.masterKey !== 'absent';
   try {
     const summary = await verifyLog(opened.source, {
       account: witnesses.account ?? null,
-      rootSecret: hasKey ? log.rootSecret : null,
-      openDataKey: hasKey ? (row) => tryDataKey(log.masters, row) : null,
+      rootSecret: witnesses.rootSecret,
+      openDataKey: witnesses.rootSecret === null ? null : (row) => tryDataKey(masters, row),
       logKeys: witnesses.logKeys ?? [],
-      outside: witnesses.outside ?? null,
+      outside: witnesses.outside === undefined ? null : linesOf(...witnesses.outside),
       onFault: (fault) => faults.push(fault),
       onProgress: () => undefined,
     });
-    return { summary, faults, named: faults.map(nameOf) };
+    return { summary, faults, named: faults.map(nameOf).sort() };
   } finally {
     await opened.close();
   }
@@ -127,20 +130,46 @@ export const verifyDatabase = async (log: TestLog, witnesses: Witnesses = {}): P
 const nameOf = ({ code, account, position, last }: Fault): string =>
   [code, account ?? '-', `${position ?? '-'}${last === undefined ? '' : `..${last}`}`].join(' ');
 
-/** What somebody with all rights over the database does to it: no trigger and no constraint stops them. */
-export const tamper = async (log: TestLog, ...statements: readonly string[]): Promise<void> => {
-  const client = new pg.Client({ connectionString: log.database.url });
+/** A copy of a database that nobody is connected to. */
+export const copyDatabase = async (url: string): Promise<TestDatabase> => {
+  const cluster = await sharedCluster();
+  const name = `test_${randomUUID().replaceAll('-', '')}`;
+  const from = new URL(url).pathname.slice(1);
+  await asSuperuser(cluster.url(), [`create database ${name} template ${from}`]);
+  return {
+    url: cluster.url(name),
+    drop: () => asSuperuser(cluster.url(), [`drop database ${name} with (force)`]),
+  };
+};
+
+/**
+ * What somebody with all rights over a database does to it: no trigger stops them, and constraints that would are gone.
+ * Fails where a statement changes nothing.
+ */
+export const tamper = (url: string, ...statements: readonly string[]): Promise<void> =>
+  asSuperuser(url, [
+    'begin',
+    "set local session_replication_role = 'replica'",
+    'alter table data_key drop constraint data_key_check',
+    ...statements,
+    'commit',
+  ]);
+
+const asSuperuser = async (url: string, statements: readonly string[]): Promise<void> => {
+  const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query('begin');
-    await client.query("set local session_replication_role = 'replica'");
     for (const statement of statements) {
       const { rowCount, command } = await client.query(statement);
-      if (command !== 'ALTER' && command !== 'CREATE' && (rowCount ?? 0) === 0)
-        throw new Error(`nothing was changed: ${statement}`);
+      if (['UPDATE', 'DELETE', 'INSERT'].includes(command) && rowCount === 0) {
+        throw new Error(`nothing was changed by ${statement}`);
+      }
     }
-    await client.query('commit');
   } finally {
     await client.end();
   }
 };
+
+/** A key of somebody else that goes by the log's name. */
+export const strangersKey = (logId: string): NoteSigner =>
+  noteSigner(logKeyName(logId), generateKeyPairSync('ed25519').privateKey);

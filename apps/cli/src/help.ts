@@ -114,7 +114,7 @@ const texts: ReadonlyMap<string, CommandText> = new Map([
         '',
         '--account ID         only this account',
         '--checkpoints PATH   the sealer’s folder or its checkpoints.jsonl, best a copy that the database’s admin',
-        '                     cannot reach; default the data folder’s, where there is one',
+        '                     cannot reach; default HOOKLEDGER_CHECKPOINT_DIR, where there is one',
         '--log-key KEY|FILE   a public key of the log from outside; may be repeated; default those beside the checkpoints',
         '--without-key        does not use the master key: rows that were forged before they were sealed are not found',
         '--data FOLDER        default HOOKLEDGER_DATA, else .hookledger',

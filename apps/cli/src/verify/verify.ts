@@ -49,7 +49,7 @@ const run = async (values: Values): Promise<number> => {
   const ledger = await openLedger(values.data, process.env, 'verify');
   try {
     const masters = values['without-key'] === true ? null : mastersOf(ledger.config);
-    const witnesses = witnessesOf(values, ledger.config.dataDir);
+    const witnesses = witnessesOf(values, ledger.config.checkpointDir);
     const faults = reportFaults((line) => console.log(line), form);
     const progress = progressOf(values.json === true);
     const summary = await verifyDatabase({
@@ -84,8 +84,7 @@ const mastersOf = (config: Parameters<typeof givenMasterKeys>[0]): MasterKeys | 
   }
 };
 
-const witnessesOf = (values: Values, dataDir: string): OutsideWitnesses => {
-  const folder = join(dataDir, 'checkpoints');
+const witnessesOf = (values: Values, folder: string): OutsideWitnesses => {
   const own = existsSync(join(folder, 'checkpoints.jsonl')) ? folder : null;
   return findWitnesses(values.checkpoints ?? own, values['log-key'] ?? []);
 };

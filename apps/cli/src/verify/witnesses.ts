@@ -1,7 +1,7 @@
 import { createReadStream, existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { LogKey, OutsideLine } from '#proof';
-import { noteVerifier, publicKeyOf, readVerifierKey } from '#proof';
+import { readVerifierKey } from '#proof';
 import { Failure, Misuse } from '../words.js';
 
 /** What comes from outside of the database. */
@@ -58,36 +58,39 @@ const logKeysOf = (text: string): readonly LogKey[] => {
   throw new Misuse(`--log-key "${text}" is neither a public key (name+id+base64) nor a file`);
 };
 
+/** A key of `log-keys.json`; one that only the file knows any more is without its times. */
 interface StoredKey {
-  readonly id: string;
-  readonly name: string;
-  readonly publicKey: string;
-  readonly validFrom: string;
-  readonly validUntil: string | null;
+  readonly verifierKey: string;
+  readonly validFrom?: string;
+  readonly validUntil?: string | null;
 }
 
 /** Keys of a `log-keys.json`, or of a text with a key on each line. */
 const keysIn = (path: string): readonly LogKey[] => {
   const text = readFileSync(path, 'utf8');
-  if (!text.trimStart().startsWith('{'))
+  if (!text.trimStart().startsWith('{')) {
     return text
       .split('\n')
       .filter((line) => line.trim() !== '')
       .flatMap(logKeysOf);
+  }
+  const keys = storedKeys(text).map(keyOf);
+  if (keys.length > 0 && keys.every((key) => key !== null)) return keys;
+  throw new Failure(`${path} does not hold the public keys of a log.`);
+};
+
+const storedKeys = (text: string): readonly StoredKey[] => {
   try {
-    const { keys } = JSON.parse(text) as { readonly keys: readonly StoredKey[] };
-    return keys.map(keyOf);
+    const { keys } = JSON.parse(text) as { readonly keys?: unknown };
+    return Array.isArray(keys) ? (keys as readonly StoredKey[]) : [];
   } catch {
-    throw new Failure(`${path} holds no public keys of a log.`);
+    return [];
   }
 };
 
-const keyOf = ({ id, name, publicKey, validFrom, validUntil }: StoredKey): LogKey => {
-  const verifier = readVerifierKey(publicKey) ?? noteVerifier(name, publicKeyOf(Buffer.from(publicKey, 'base64')));
-  if (verifier.id !== id) throw new Error('the id is not the one of the key');
-  return {
-    verifier,
-    validFrom: Date.parse(validFrom),
-    validUntil: validUntil === null ? null : Date.parse(validUntil),
-  };
+const keyOf = ({ verifierKey, validFrom, validUntil }: StoredKey): LogKey | null => {
+  const verifier = readVerifierKey(verifierKey);
+  if (verifier === null) return null;
+  const from = validFrom === undefined ? -Infinity : Date.parse(validFrom);
+  return { verifier, validFrom: from, validUntil: typeof validUntil === 'string' ? Date.parse(validUntil) : null };
 };

@@ -58,6 +58,8 @@ export interface AccountSummary {
   readonly checkpoints: number;
   /** Events that are gone, and no purge covers them. */
   readonly missing: number;
+  /** Rows at no place of the log, or at one that another row has. */
+  readonly strays: number;
 }
 
 /** Events that tell of removals; they are read before the walk. */
@@ -77,6 +79,8 @@ const mostUndecided = 100_000;
 const mostStrays = 1_000;
 /** A wider gap of which nothing is known is not counted through: one changed number must not stop the verifier. */
 const longestGap = 1_000_000;
+/** Without tags that tell, a row so far beyond all that is known was moved there. */
+const likelyGap = 1_000;
 
 /**
  * Goes once over an account's events, beside its tiles, checkpoints and stream rows, in memory that does not depend on
@@ -106,7 +110,7 @@ export class AccountWalk {
   private before = -1;
   private beforeThat = -1;
   private lastStreamRowAt = -1;
-  private counts = { events: 0, purged: 0, untagged: 0, checkpoints: 0, missing: 0 };
+  private counts = { events: 0, purged: 0, untagged: 0, checkpoints: 0, missing: 0, strays: 0 };
   private signedSize = 0;
 
   constructor(private readonly context: AccountContext) {
@@ -188,7 +192,7 @@ export class AccountWalk {
   private async isBeyond(rows: readonly EventRow[], position: number): Promise<boolean> {
     if (position === this.next || position <= (await this.knownSize())) return false;
     const { tagger } = this.context;
-    if (tagger === null) return position - this.next > longestGap;
+    if (tagger === null) return position - this.next > likelyGap;
     return rows.every((row) => tagger(position, leafHashOf(row.prefixed)) !== row.tag);
   }
 
@@ -212,6 +216,7 @@ export class AccountWalk {
   private stray(row: EventRow): void {
     const { accountPosition: position } = row;
     this.counts.events += 1;
+    this.counts.strays += 1;
     this.streams.event(row);
     const leaf = leafHashOf(row.prefixed);
     if (this.strays.length < mostStrays) this.strays.push({ position, leaf, row });

@@ -16,8 +16,8 @@ export interface OutsideFindings {
   readonly logId: string | null;
   /** What the walk over an account has to come to, by size: the newest root, and older ones the database lacks. */
   readonly roots: ReadonlyMap<string, readonly OutsideRoot[]>;
-  /** The last line has no end: its writer was cut off. */
-  readonly isCutOff: boolean;
+  /** Lines whose writer was interrupted: they stay as nothing that can be read. */
+  readonly cutOff: number;
 }
 
 /** A line of the file; `ends` tells whether a newline follows. */
@@ -34,10 +34,12 @@ interface ReadState {
   readonly newest: Map<string, OutsideRoot>;
   readonly lacking: Map<string, OutsideRoot[]>;
   readonly asked: Asked[];
+  /** Accounts of which it was said already that they shrank or vanished: every later line would say so again. */
+  readonly told: Set<string>;
   lines: number;
   at: string | null;
   logId: string | null;
-  isCutOff: boolean;
+  cutOff: number;
 }
 
 const askAt = 1_000;
@@ -56,10 +58,11 @@ export const readOutside = async (
     newest: new Map(),
     lacking: new Map(),
     asked: [],
+    told: new Set(),
     lines: 0,
     at: null,
     logId: null,
-    isCutOff: false,
+    cutOff: 0,
   };
   for await (const line of lines) {
     state.lines += 1;
@@ -72,8 +75,8 @@ export const readOutside = async (
     const older = (state.lacking.get(account) ?? []).filter(({ size }) => size < newest.size);
     roots.set(account, [...older.sort((one, other) => one.size - other.size), newest]);
   }
-  const { lines: count, at, logId, isCutOff } = state;
-  return { lines: count, newest: at, logId, roots, isCutOff };
+  const { lines: count, at, logId, cutOff } = state;
+  return { lines: count, newest: at, logId, roots, cutOff };
 };
 
 const readLine = (state: ReadState, line: OutsideLine, keys: TrustedKeys, onFault: OnFault): void => {
@@ -85,41 +88,48 @@ const readLine = (state: ReadState, line: OutsideLine, keys: TrustedKeys, onFaul
   ): void => onFault({ code, account, position, at: `checkpoints.jsonl line ${state.lines}`, found });
   const read = readRoundLine(line.text, keys.verifiers);
   if (read.kind === 'malformed') {
-    if (line.ends) report('outside-unreadable', 'it is no line of a sealer');
-    else state.isCutOff = true;
+    // A line that was begun and not ended is what a writer leaves that is killed; the next begins a line of its own.
+    if (line.text.startsWith('{') && !line.text.endsWith('}')) state.cutOff += 1;
+    else report('outside-unreadable', 'it is no line of a sealer');
     return;
   }
   if (read.kind === 'unknown') return report('outside-unsigned', 'no known key signed it');
   if (read.kind === 'forged') return report('outside-unsigned', `it is not what key ${read.by.id} signed`);
   const { round, by } = read;
-  if (!isInForce(keys, by, Date.parse(round.at)))
-    report('checkpoint-key', `key ${by.id} was not in force at ${round.at}`);
-  if (state.logId !== null && state.logId !== round.log)
-    report('outside-shrinks', `it is of another log, ${round.log}`);
-  if (state.at !== null && round.at < state.at) report('outside-shrinks', `its time ${round.at} is before ${state.at}`);
+  const time = Date.parse(round.at);
+  if (!isInForce(keys, by, time)) report('checkpoint-key', `key ${by.id} was not in force at ${round.at}`);
+  if (state.logId !== null && state.logId !== round.log) {
+    return report('outside-unreadable', `it is of another log, ${round.log}`);
+  }
   state.logId ??= round.log;
-  state.at = round.at;
+  if (state.at === null || round.at > state.at) state.at = round.at;
+  /** Two writers may put their lines down in the other order: only one that comes much later must not say less. */
+  const isLater = ({ at }: OutsideRoot): boolean => time > Date.parse(at) + toleranceMs;
+  const tellOnce = (account: string, found: string, size: number): void => {
+    if (!state.told.has(account)) report('outside-shrinks', found, account, placeOf(size));
+    state.told.add(account);
+  };
   const named = new Set<string>();
   for (const { account, size: given, root: bytes } of round.accounts) {
     named.add(account);
     const [size, root] = [Number(given), hashAt(Buffer.from(bytes))];
     const before = state.newest.get(account);
-    if (before !== undefined && size < before.size) {
-      report('outside-shrinks', `the account has ${size} events, and had ${before.size}`, account, placeOf(size));
-      continue;
-    }
     if (before?.size === size) {
-      if (before.root !== root) report('outside-shrinks', `the root of ${size} events changed`, account, placeOf(size));
+      if (before.root !== root) tellOnce(account, `the root of ${size} events changed`, size);
       continue;
     }
-    state.newest.set(account, { size, root, at: round.at });
     if (size > 0) state.asked.push({ account, size, root, at: round.at });
+    if (before === undefined || size > before.size) state.newest.set(account, { size, root, at: round.at });
+    else if (isLater(before)) tellOnce(account, `the account has ${size} events, and had ${before.size}`, size);
   }
   if (named.size === state.newest.size) return;
-  for (const account of state.newest.keys()) {
-    if (!named.has(account)) report('outside-shrinks', 'the account is not in it any more', account);
+  for (const [account, before] of state.newest) {
+    if (!named.has(account) && isLater(before)) tellOnce(account, 'the account is not in it any more', 0);
   }
 };
+
+/** Clocks of replicas differ, and a line is put down after its round, ms. */
+const toleranceMs = 60_000;
 
 /** What the database has of what the file says. What it lacks, the events themselves have to show. */
 const ask = async (state: ReadState, source: Pick<LogSource, 'checkpointRoots'>, onFault: OnFault): Promise<void> => {

@@ -311,7 +311,7 @@ class LogVerification {
   }
 
   private async checkPositions({ head }: LogFacts): Promise<void> {
-    const gone = this.accounts.reduce((sum, { missing, purged }) => sum + missing + purged, 0);
+    const gone = this.accounts.reduce((sum, { missing, purged, strays }) => sum + missing + purged - strays, 0);
     const gaps: { readonly first: number; readonly last: number }[] = [];
     let [before, missing, done] = [-1, 0, 0];
     const report = (code: 'position-missing' | 'position-repeated' | 'head-changed', found: string): void =>
@@ -377,7 +377,7 @@ class LogVerification {
     }
     if (keys.newer.length > 0) {
       notes.push(
-        `Log keys ${keys.newer.join(', ')} came into force after those that were given: the log alone speaks for them.`,
+        `Log keys ${keys.newer.join(', ')} came into force after those that were given: the tags of their events vouch for them.`,
       );
     }
     if (options.outside === null) {
@@ -392,8 +392,10 @@ class LogVerification {
   }
 
   private summary(outside: OutsideFindings | null): VerifySummary {
-    if (outside?.isCutOff === true)
-      this.notes.push('The last line of the checkpoint file is cut off: its writer was interrupted.');
+    const cutOff = outside?.cutOff ?? 0;
+    if (cutOff > 0) {
+      this.notes.push(`${cutOff} lines of the checkpoint file were not ended: their writer was interrupted.`);
+    }
     const faults = [...this.byCode.values()].reduce((sum, count) => sum + count, 0);
     return {
       ok: faults === 0,
