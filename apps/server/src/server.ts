@@ -5,6 +5,7 @@ import { createHttpAdapter, nestLogger, StartFailure } from '#platform';
 import { AppModule } from './app.module.js';
 import type { AppServices } from './app.module.js';
 import { ensureOperatorKey } from './control/accounts/first-start.js';
+import { startHeartbeat } from './instance-heartbeat.js';
 import { recordStart } from './instance-started.js';
 import { documentApi } from './openapi.js';
 import { programVersion } from './program-version.js';
@@ -30,13 +31,17 @@ export const startServer = async (config: ServerConfig, logger: Logger): Promise
     const running = app;
     const { store, directory } = started.services;
     await recordStart(started.services, programVersion());
+    // The last step that may fail: a key that was made by a start that then failed would never have been shown.
+    const operatorKey = await ensureOperatorKey(store, directory, config.operatorKey);
+    const { instance, sql } = started.services;
+    const stopHeartbeat = startHeartbeat({ store, sql, logger, instance, everyMs: config.heartbeatMs });
     return {
       url: addressOf(running),
-      // The last step: a key that was made by a start that then failed would never have been shown.
-      operatorKey: await ensureOperatorKey(store, directory, config.operatorKey),
+      operatorKey,
       stop: async () => {
         started.services.readiness.stop();
         stopping.abort();
+        await stopHeartbeat();
         await drain(running, config.drainMs);
         await started.stop();
       },

@@ -10,6 +10,7 @@ import type { MasterKeys } from '#sealing';
 import type { AppServices } from './app.module.js';
 import { AccountDirectory } from './control/accounts/account-directory.js';
 import { ensureDefaultAccount } from './control/accounts/first-start.js';
+import { LogKeys } from './control/proofs/log-keys.js';
 import { openDatabase } from './database.js';
 import { makeDataDir } from './embedded/cluster-files.js';
 import { watchLog } from './log-health.js';
@@ -72,6 +73,8 @@ export const startServices = async (
     stops.push(() => directory.stop());
     await directory.start();
     await ensureDefaultAccount(store, directory);
+    const logKeys = new LogKeys({ store, sql, rootSecret: masterKey });
+    await logKeys.start();
     const readiness = new Readiness();
     noteReadiness(readiness, { sql, log: watched, sandbox });
     const metrics = createMetrics();
@@ -89,6 +92,7 @@ export const startServices = async (
       stopping,
       instance: uuidv7(),
       directory,
+      logKeys,
     };
     return { services, stop };
   } catch (error) {

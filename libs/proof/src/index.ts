@@ -1,9 +1,16 @@
-export { emptyRoot, hashBytes, nodeHash } from './hashes.js';
+export { emptyRoot, hashBytes, nodeHash, sameBytes } from './hashes.js';
 export type { Tile, TilePlace, TileSource } from './tiles.js';
 export { edgeTiles, entriesAt, tilePath, tileWidth, widthOf } from './tiles.js';
 export { GrowingTree } from './growing-tree.js';
 export type { ProofPlan, TreeHead } from './proofs.js';
-export { consistencyProof, inclusionProof, rootProof, verifyConsistency, verifyInclusion } from './proofs.js';
+export {
+  consistencyProof,
+  inclusionProof,
+  leafProof,
+  rootProof,
+  verifyConsistency,
+  verifyInclusion,
+} from './proofs.js';
 export type { FetchTiles } from './inclusion-walk.js';
 export { InclusionWalk } from './inclusion-walk.js';
 export type { NoteSigner, NoteVerifier, OpenedNote } from './signed-note.js';

@@ -39,6 +39,9 @@ export const consistencyProof = (from: bigint, to: bigint): ProofPlan => {
 /** The root of the tree of `size` leaves: the only hash of this plan. */
 export const rootProof = (size: bigint): ProofPlan => planOf([{ start: 0n, end: size }]);
 
+/** The hash of a leaf: the only hash of this plan. */
+export const leafProof = (index: bigint): ProofPlan => planOf([{ start: index, end: index + 1n }]);
+
 const planOf = (spans: readonly Span[]): ProofPlan => {
   const parts = spans.map(perfectParts);
   const places = new Map<string, TilePlace>();
