@@ -6,6 +6,8 @@ import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
 import { EventSchemasRoute } from './control/event-schemas.js';
+import type { LogKeys } from './control/proofs/log-keys.js';
+import { ProofsModule } from './control/proofs/proofs.module.js';
 import { PluginsModule } from './control/plugins/plugins.module.js';
 import { GatewayModule } from './gateway/gateway.module.js';
 import { WorkerModule } from './worker/worker.module.js';
@@ -13,6 +15,7 @@ import { WorkerModule } from './worker/worker.module.js';
 /** What every role needs, started before Nest. */
 export interface AppServices extends PlatformServices {
   readonly directory: AccountDirectory;
+  readonly logKeys: LogKeys;
 }
 
 /**
@@ -38,6 +41,7 @@ export class AppModule {
       imports: [
         PlatformModule.with(services),
         AccountsModule.with(services.directory, roles.has('control') ? 'routes' : 'views'),
+        ProofsModule.with(services.logKeys, roles.has('control') ? 'routes' : 'views'),
         // A module that two roles name is there once.
         ...new Set(modules),
       ],
