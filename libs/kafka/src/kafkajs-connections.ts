@@ -75,13 +75,11 @@ export const connections = (
     logCreator: () => () => undefined,
     ...(settings.sasl === null ? {} : { sasl: { ...settings.sasl } as SASLOptions }),
     ...(tls === null ? {} : { ssl: tls }),
-    socketFactory: ({ host, port, ssl, onConnect }) => {
-      // kafkajs declares `ssl` as always there; it is not.
-      const options = ssl as ConnectionOptions | undefined;
+    socketFactory: ({ host, port, onConnect }) => {
       const socket =
-        options === undefined
+        tls === null
           ? connect({ host, port }, onConnect)
-          : connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...options }, onConnect);
+          : connectTls({ host, port, ...(isIP(host) === 0 ? { servername: host } : {}), ...tls }, onConnect);
       socket.setKeepAlive(true, keepAliveMs);
       socket.setNoDelay(true);
       sockets.add(socket);
@@ -93,7 +91,7 @@ export const connections = (
     client,
     cut: () => {
       for (const socket of sockets) {
-        if (tls === null && !socket.connecting) socket.resetAndDestroy();
+        if (tls === null && socket.readyState === 'open') socket.resetAndDestroy();
         else socket.destroy();
       }
     },

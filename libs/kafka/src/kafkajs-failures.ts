@@ -88,7 +88,14 @@ const table: readonly {
   {
     when: /^(?:ECONNRESET|EPIPE|KafkaJSConnectionClosedError)$/u,
     kind: 'unavailable',
-    message: 'a broker closed the connection; where this is so from the start, its listener may want TLS or a user',
+    message:
+      'a broker closed the connection; from the start, only one side may speak TLS (HOOKLEDGER_KAFKA_SSL), or it wants a user',
+  },
+  {
+    // What kafkajs throws once it took a silent connection for a good one.
+    when: /^Error$/u,
+    kind: 'unavailable',
+    message: 'a broker takes connections and does not answer',
   },
   {
     when: /^KafkaJSConnectionError$/u,

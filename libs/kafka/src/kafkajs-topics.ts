@@ -12,6 +12,8 @@ export const connectTopics = async (connections: Connections): Promise<Topics> =
   const close = (): Promise<void> => endWithin(connections, () => admin.disconnect());
   try {
     await admin.connect();
+    // Of a port that accepts and never answers, kafkajs says that it is connected.
+    await admin.describeCluster();
   } catch (error) {
     await close();
     throw failureOf(error);
@@ -22,7 +24,10 @@ export const connectTopics = async (connections: Connections): Promise<Topics> =
     deleteBefore: (topic, before) =>
       named(async () => {
         const partitions = before.map(({ partition, offset }) => ({ partition, offset: String(offset) }));
-        if (partitions.length > 0) await admin.deleteTopicRecords({ topic, partitions });
+        if (partitions.length === 0) return;
+        // kafkajs deletes only in topics whose leaders it has looked up.
+        await admin.fetchTopicOffsets(topic);
+        await admin.deleteTopicRecords({ topic, partitions });
       }),
     close,
   };
