@@ -6,6 +6,7 @@ import { CreateProof1764500000030 } from './1764500000030-proof.js';
 import { CreatePurge1764500000040 } from './1764500000040-purge.js';
 import { CreateMasterInForce1764500000050 } from './1764500000050-master-in-force.js';
 import { CreateCronWatch1764500000060 } from './1764500000060-cron-watch.js';
+import { CreateExports1764500000070 } from './1764500000070-exports.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -18,6 +19,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreatePurge1764500000040,
   CreateMasterInForce1764500000050,
   CreateCronWatch1764500000060,
+  CreateExports1764500000070,
 ];
 
 /**

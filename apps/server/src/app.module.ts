@@ -6,8 +6,10 @@ import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
 import { EventSchemasRoute } from './control/event-schemas.js';
+import { KeepingModule } from './control/keeping/keeping.module.js';
 import type { LogKeys } from './control/proofs/log-keys.js';
 import { ProofsModule } from './control/proofs/proofs.module.js';
+import { ExportsModule } from './control/exports/exports.module.js';
 import { PluginsModule } from './control/plugins/plugins.module.js';
 import { GatewayModule } from './gateway/gateway.module.js';
 import { WorkerModule } from './worker/worker.module.js';
@@ -25,7 +27,7 @@ export interface AppServices extends PlatformServices {
  */
 const modulesOf: { readonly [R in ServerRole]: readonly Type[] } = {
   gateway: [GatewayModule],
-  control: [PluginsModule, AuditModule],
+  control: [PluginsModule, AuditModule, KeepingModule, ExportsModule],
   worker: [WorkerModule],
 };
 
