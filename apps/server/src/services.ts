@@ -69,7 +69,8 @@ export const startServices = async (
     const sealing = postgresSealing({ sql: keySql, store, masterKeys });
     const sandbox = await startSandbox({ ...config.sandbox, log });
     stops.push(() => sandbox.close());
-    const directory = new AccountDirectory({ store, sql, masterKey, logger });
+    const onErased = (keys: readonly string[]): void => sealing.forgetKeys(keys);
+    const directory = new AccountDirectory({ store, sql, masterKey, logger, onErased });
     stops.push(() => directory.stop());
     await directory.start();
     await ensureDefaultAccount(store, directory);

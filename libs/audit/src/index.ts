@@ -45,6 +45,10 @@ export type { LineageNode } from './lineage.js';
 export { lineageOf } from './lineage.js';
 export type { Operation } from './operations.js';
 export { operationsNamed, orphanOperations } from './operations.js';
+export type { CronQuery, CronRunItem } from './cron-runs.js';
+export { cronDecisions, cronNotifications, cronStates, findCronRuns } from './cron-runs.js';
+export type { ClearQuery, SessionClearItem } from './session-clears.js';
+export { findSessionClears, hookDeliveries } from './session-clears.js';
 export type { UsageGroup, UsageItem, UsageQuery } from './usage.js';
 export { usageGroups, usageItems } from './usage.js';
 export type { PluginHealth } from './plugin-health.js';
@@ -67,3 +71,5 @@ export {
   reachedPartitions,
   savePlaces,
 } from './partitions.js';
+export type { PurgedRange } from './keeping-rows.js';
+export { areTogether, dropPurgedRows, forgetTexts, purgedRanges } from './keeping-rows.js';

@@ -6,5 +6,5 @@ export type { Keeping, PlacedEvent } from './keeping-state.js';
 export { erasureStream, foldKeeping, keepingStream, keepingTypes } from './keeping-state.js';
 export type { PositionRange } from './ranges.js';
 export { rangesOf } from './ranges.js';
-export type { PurgePolicy, Retention, RetentionChange, RetentionFault } from './retention.js';
-export { changeRetention, keepForGood, purgePolicy, sixMonthsDays } from './retention.js';
+export type { PurgePolicy, Retention, ReadRetention, RetentionFault } from './retention.js';
+export { keepForGood, purgePolicy, readRetention, sixMonthsDays } from './retention.js';

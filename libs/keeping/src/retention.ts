@@ -25,19 +25,15 @@ export interface RetentionFault {
   readonly reason: string;
 }
 
-export type RetentionChange =
-  | { readonly kind: 'changed'; readonly after: Retention }
+export type ReadRetention =
+  | { readonly kind: 'read'; readonly retention: Retention }
   | { readonly kind: 'refused'; readonly faults: readonly RetentionFault[] };
 
-/** The retention with some classes set anew; those that are not named stay as they are. */
-export const changeRetention = (
-  before: Retention,
-  wanted: { readonly [name: string]: unknown },
-  hasReason: boolean,
-): RetentionChange => {
+/** The retention as it is wanted; a class that is not named is kept for good. */
+export const readRetention = (wanted: { readonly [name: string]: unknown }, hasReason: boolean): ReadRetention => {
   const faults = Object.entries(wanted).flatMap(([name, days]) => faultsOf(name, days, hasReason));
   if (faults.length > 0) return { kind: 'refused', faults };
-  return { kind: 'changed', after: { ...before, ...(wanted as Partial<Retention>) } };
+  return { kind: 'read', retention: { ...keepForGood, ...(wanted as Partial<Retention>) } };
 };
 
 const faultsOf = (name: string, days: unknown, hasReason: boolean): readonly RetentionFault[] => {

@@ -27,6 +27,8 @@ export interface ServerConfig {
   readonly sandbox: { readonly jit: boolean; readonly require: boolean; readonly shared: boolean };
   /** How long a stop waits for requests that run, ms. */
   readonly drainMs: number;
+  /** `HOOKLEDGER_PURGE`: whether what is past its retention is removed by itself, once a day; off unless asked for. */
+  readonly purge: 'off' | 'daily';
   /** `HOOKLEDGER_TEXT_SEARCH`: whether the plaintext that `text=` searches is kept; on unless switched off. */
   readonly textSearch: boolean;
   /** `HOOKLEDGER_CHECKPOINT_DIR`, absolute: where signed checkpoints are kept outside the database. */
@@ -99,6 +101,7 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
     shared: readFlag(env, 'HOOKLEDGER_SANDBOX_SHARED'),
   },
   drainMs: readCount(env, 'HOOKLEDGER_DRAIN_SECONDS', 10, 0, 600) * 1000,
+  purge: readPurge(env),
   textSearch: readFlag(env, 'HOOKLEDGER_TEXT_SEARCH', true),
   checkpointDir: resolve(
     cwd,
@@ -244,6 +247,12 @@ const readLogLevel = (env: Environment): LogLevel => {
   const level = logLevels.find((candidate) => candidate === text);
   if (level !== undefined) return level;
   throw new StartFailure(`HOOKLEDGER_LOG_LEVEL is "${text}". It may be ${logLevels.join(', ')}.`);
+};
+
+const readPurge = (env: Environment): ServerConfig['purge'] => {
+  const text = setting(env, 'HOOKLEDGER_PURGE') ?? 'off';
+  if (text === 'off' || text === 'daily') return text;
+  throw new StartFailure(`HOOKLEDGER_PURGE is "${text}". It may be off or daily.`);
 };
 
 const readFlag = (env: Environment, name: string, absent = false): boolean => {

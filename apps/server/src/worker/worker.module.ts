@@ -10,5 +10,17 @@ import { ReadModelFollowers } from './read-model-followers.js';
 import { Sealer } from './sealer.js';
 
 /** What follows the log. */
-@Module({ imports: [KeepingWorkModule], providers: [Purger, PurgerFollower, ReadModelFollowers, CircuitBreaker, OpenInvocations, CronWatch, Sealer, ExportMaker] })
+@Module({
+  imports: [KeepingWorkModule],
+  providers: [
+    Purger,
+    PurgerFollower,
+    ReadModelFollowers,
+    CircuitBreaker,
+    OpenInvocations,
+    CronWatch,
+    Sealer,
+    ExportMaker,
+  ],
+})
 export class WorkerModule {}

@@ -14,6 +14,8 @@ export interface DirectoryTools {
   readonly logger: Logger;
   /** Time between two looks at the log, ms. Default 200: a change is in force on every replica within a second. */
   readonly pollMs?: number;
+  /** Told of data keys that were destroyed, on whichever replica, as soon as this one sees it. */
+  readonly onErased?: (keys: readonly string[]) => void;
 }
 
 const page = 500;
@@ -137,6 +139,10 @@ export class AccountDirectory implements KeyRing {
     if (event.type === 'account.created') {
       const { id, name } = event.data as unknown as AccountCreated;
       if (!this.known.has(id)) this.known.set(id, newAccount(id, name, event.recordedAt));
+      return;
+    }
+    if (event.type === 'payload.erased') {
+      this.tools.onErased?.(event.data.keys as readonly string[]);
       return;
     }
     const before = this.known.get(event.account);

@@ -97,6 +97,8 @@ export const directoryTypes: readonly EventType[] = [
   'account.resumed',
   'key.created',
   'key.revoked',
+  // Nothing of it is kept here: every replica sees by it that its sealing must forget keys.
+  'payload.erased',
 ];
 
 /** An account nobody has said anything about yet. */
