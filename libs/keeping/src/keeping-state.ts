@@ -61,7 +61,7 @@ const evolve = (keeping: Keeping, { event, position }: PlacedEvent): Keeping => 
   }
 };
 
-const holdIdOf = ({ data }: RecordedEvent): string => String(data.holdId);
+const holdIdOf = ({ data }: RecordedEvent): string => data.holdId as string;
 
 const holdOf = (event: RecordedEvent, position: bigint): Hold => ({
   holdId: holdIdOf(event),
