@@ -3,6 +3,7 @@ import type { Sealed } from '#record';
 import { columnText, indexedText } from './columns.js';
 import { grouped } from './grouped.js';
 import type { TableName } from './projection.js';
+import { instantOrNull, numberOrNull, textOrNull } from './row-values.js';
 import { textCondition, type TextMatch } from './text-search.js';
 
 /** What a search asks for (api.md, Reading the record). Everything given must hold. */
@@ -252,12 +253,6 @@ export const withHandlers = async (
   const byInvocation = grouped(runs, (run) => String(run.position));
   return rows.map((row) => toSummary(row, (byInvocation.get(String(row.position)) ?? []).map(toHandler)));
 };
-
-const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null);
-
-const numberOrNull = (value: unknown): number | null => (value === null || value === undefined ? null : Number(value));
-
-const instantOrNull = (value: unknown): string | null => (value instanceof Date ? value.toISOString() : null);
 
 const toHandler = (row: Row): HandlerSummary => {
   const durationUs = numberOrNull(row.duration_us);

@@ -55,7 +55,7 @@ interface HandlerRow {
  */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 3,
+  version: 4,
   // An effect, a hold and a loss repeat the session of their invocation: all of it stands in one order.
   order: 'session',
   types: [
@@ -126,7 +126,7 @@ const tablesDdl = (table: TableName): readonly string[] => {
       dialect text not null, hook text not null, turn_id text, turn_inferred boolean not null, session_id text,
       agent_id text, operation_id text, correlation_id text, root text, cause text, hop int not null, target text,
       data_subject text, actor_kind text, actor_id text, on_behalf_of text, attempt int not null,
-      previous_invocation_id text, chain_of text, lineage text, host_session text,
+      previous_invocation_id text, chain_of text, lineage text, host_session text, fired_for text,
       occurred_at timestamptz not null, recorded_at timestamptz not null,
       state text not null, outcome text, cancel_plugin text, cancel_code text, cancel_reason text, reason_codes text[],
       closed_at timestamptz, duration_ms bigint, metered int, handlers int not null,
@@ -155,6 +155,7 @@ const indexesDdl = (table: TableName): readonly string[] => {
     `create index on ${invocation} (account, root, position)`,
     `create index on ${invocation} (account, cause) where cause is not null`,
     `create index on ${invocation} (account, lineage) where lineage is not null`,
+    `create index on ${invocation} (account, fired_for, position) where fired_for is not null`,
     `create index on ${invocation} (account, occurred_at, position) where phase is not null and not joined`,
     `create index on ${invocation} using gin (reason_codes) where reason_codes is not null`,
     ...keysets.map(
@@ -325,6 +326,7 @@ const openedColumns: readonly Column<Opened>[] = [
   { name: 'previous_invocation_id', type: 'text', of: (row) => columnTextOrNull(openedData(row).previousInvocationId) },
   { name: 'chain_of', type: 'text', of: (row) => columnTextOrNull(openedData(row).chainOf) },
   { name: 'lineage', type: 'text', of: (row) => columnTextOrNull(openedData(row).lineage) },
+  { name: 'fired_for', type: 'text', of: (row) => columnTextOrNull(openedData(row).firedFor) },
   { name: 'occurred_at', type: 'timestamptz', of: ({ opened }) => opened.event.occurredAt },
   { name: 'recorded_at', type: 'timestamptz', of: ({ opened }) => opened.event.recordedAt },
   { name: 'pair', type: 'text', of: ({ opened: { event } }) => phaseOf(event)?.pair ?? null },

@@ -55,6 +55,8 @@ const rowsByPosition: readonly (readonly [table: string, column: string])[] = [
   ['host_call', 'position'],
   ['session_event', 'position'],
   ['plugin_log_line', 'position'],
+  ['session_clear', 'last_position'],
+  ['cron_run', 'last_position'],
   ['invocation', 'position'],
 ];
 

@@ -101,11 +101,15 @@ describe('turns', () => {
 
   it('stand on the timeline of their session beside its other events, page by page', async () => {
     await ledger.write({ id: 'i1', turnId: 't1', sessionId: 's' });
-    await append('session/s', { type: 'session.clear_started', sessionId: 's', data: {} });
+    const counts = { messageCount: 1, subagentCount: 0, peerThreadCount: 0 };
+    const started = { clearId: 'c', trailingText: null, ...counts };
+    await append('session/s/clear/1', { type: 'session.clear_started', sessionId: 's', data: started });
     await ledger.write({ id: 'i2', turnId: 't2', sessionId: 's' });
     await append('session/s', { type: 'injection.enqueued', sessionId: 's', data: {} });
-    await append('cron/j', { type: 'cron.run_started', sessionId: 's', data: {} });
-    await append('session/other', { type: 'session.cleared', sessionId: 'other', data: {} });
+    const slot = { runId: 'r', jobId: 'j', slotAt: '2026-11-30T10:00:00.000Z' };
+    const closed = { ...slot, status: 'Succeeded', firedBy: 'i' };
+    await append('cron-run/r', { type: 'cron.run_closed', sessionId: 's', data: closed });
+    await append('session/other/clear/1', { type: 'session.clear_started', sessionId: 'other', data: started });
     const { table } = await ledger.read();
     const walk = async (order: 'newest' | 'oldest', limit: number): Promise<readonly string[]> => {
       const kinds: string[] = [];
@@ -123,7 +127,7 @@ describe('turns', () => {
       } while (after !== null);
       return kinds;
     };
-    const all = ['t1', 'session.clear_started', 't2', 'injection.enqueued', 'cron.run_started'];
+    const all = ['t1', 'session.clear_started', 't2', 'injection.enqueued', 'cron.run_closed'];
     for (const limit of [1, 2, 4, 5, 6]) {
       expect(await walk('oldest', limit)).toEqual(all);
       expect(await walk('newest', limit)).toEqual([...all].reverse());

@@ -1,8 +1,10 @@
+import { cronRuns } from './cron-runs.js';
 import { hostCalls } from './host-calls.js';
 import { invocations } from './invocations.js';
 import { together } from './projection.js';
+import { sessionClears } from './session-clears.js';
 import { turns } from './turns.js';
 import { usage } from './usage.js';
 
-/** The record as it is searched: invocations, turns, host calls and usage, always at one and the same position. */
-export const record = together('record', [invocations, turns, hostCalls, usage]);
+/** The record as it is searched: all of it always at one and the same position. */
+export const record = together('record', [invocations, turns, hostCalls, usage, sessionClears, cronRuns]);

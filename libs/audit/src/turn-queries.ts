@@ -185,6 +185,15 @@ export type TimelineItem =
       readonly stream: string;
       readonly occurredAt: string;
       readonly recordedAt: string;
+      /** What the event is about, as it is now. */
+      readonly clear?: { readonly clearId: string; readonly state: string };
+      readonly run?: {
+        readonly runId: string;
+        readonly jobId: string;
+        readonly slotAt: string;
+        readonly state: string;
+        readonly status: string | null;
+      };
     };
 
 /** Turns, clears, injections and cron runs of a session on one line, by position. */
@@ -197,17 +206,27 @@ export const sessionTimeline = async (
   const [than, direction] = query.order === 'newest' ? ['<', 'desc'] : ['>', 'asc'];
   const after = (column: string): string => (query.after === undefined ? '' : ` and ${column} ${than} $4::bigint`);
   if (query.after !== undefined) values.push(query.after);
-  const part = (name: string, column: string): Promise<readonly Row[]> =>
+  const part = (rows: string, alias: string, column: string): Promise<readonly Row[]> =>
     sql.query(
-      `select * from ${table(name)} where account = $1 and session_id = $2${after(column)} order by ${column} ${direction} limit $3`,
+      `${rows} where ${alias}.account = $1 and ${alias}.session_id = $2${after(`${alias}.${column}`)}
+       order by ${alias}.${column} ${direction} limit $3`,
       values,
     );
-  const [turnRows, eventRows] = [await part('turn', 'first_position'), await part('session_event', 'position')];
+  const turnRows = await part(`select t.* from ${table('turn')} t`, 't', 'first_position');
+  const eventRows = await part(sessionEventRows(table), 'e', 'position');
   const items = [...turnRows.map(turnItem), ...eventRows.map(eventItem)].sort(byPosition(query.order));
   const page = items.slice(0, query.limit);
   const last = page.at(-1);
   return { items: page, next: items.length > query.limit && last !== undefined ? last.position : null };
 };
+
+const sessionEventRows = (table: TableName): string => `
+  select e.*, c.clear_id, c.state as clear_state, r.run_id, r.job_id, r.slot_at, r.state as run_state, r.status
+  from ${table('session_event')} e
+    left join ${table('session_clear')} c
+      on c.account = e.account and c.session_id = e.session_id and c.stream = e.stream
+    left join ${table('cron_run')} r
+      on e.stream like 'cron-run/%' and r.account = e.account and r.run_id = substr(e.stream, 10)`;
 
 const turnItem = (row: Row): TimelineItem => ({
   kind: 'turn',
@@ -222,6 +241,16 @@ const eventItem = (row: Row): TimelineItem => ({
   stream: String(row.stream),
   occurredAt: instant(row.occurred_at),
   recordedAt: instant(row.recorded_at),
+  ...(typeof row.clear_id === 'string' ? { clear: { clearId: row.clear_id, state: String(row.clear_state) } } : {}),
+  ...(typeof row.run_id === 'string' ? { run: runOf(row, row.run_id) } : {}),
+});
+
+const runOf = (row: Row, runId: string) => ({
+  runId,
+  jobId: String(row.job_id),
+  slotAt: instant(row.slot_at),
+  state: String(row.run_state),
+  status: typeof row.status === 'string' ? row.status : null,
 });
 
 const kindOf = (type: string): 'clear' | 'injection' | 'cron' => {

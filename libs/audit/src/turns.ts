@@ -33,6 +33,7 @@ const sessionEvents: readonly EventType[] = [
   'injection.drained',
   'injection.expired',
   'cron.run_started',
+  'cron.run_leased',
   'cron.run_cancelled',
   'cron.run_closed',
   'cron.run_notified',
@@ -45,7 +46,7 @@ const sessionEvents: readonly EventType[] = [
  */
 export const turns: Projection = {
   name: 'turns',
-  version: 2,
+  version: 3,
   order: 'session',
   types: ['invocation.opened', 'invocation.closed', 'invocation.lost', 'handler.skipped', ...sessionEvents],
   tables: ['turn', 'session_event'],
@@ -76,10 +77,16 @@ export const turns: Projection = {
   },
   apply: async (events, { sql, table }) => {
     await insertBatch(sql, `${table('turn')} as t`, turnColumns, foldTurns(events), mergeTurn);
-    const others = events.filter(({ event }) => event.sessionId !== undefined && sessionEvents.includes(event.type));
+    const others = events.filter(isOfSession);
     await insertBatch(sql, table('session_event'), sessionEventColumns, others, '');
   },
 };
+
+/** A heartbeat is nothing that a session went through; that it became the session of a run is. */
+const isOfSession = ({ event }: StoredEvent): boolean =>
+  event.sessionId !== undefined &&
+  sessionEvents.includes(event.type) &&
+  (event.type !== 'cron.run_leased' || event.data.by === 'session');
 
 const foldTurns = (events: readonly StoredEvent[]): readonly TurnRow[] => {
   const rows = new Map<string, TurnRow>();

@@ -1,4 +1,6 @@
 import { Module } from '@nestjs/common';
+import { ClearsController } from './clears.controller.js';
+import { CronRunsController } from './cron-runs.controller.js';
 import { EventsController } from './events.controller.js';
 import { InvocationsController } from './invocations.controller.js';
 import { Readings } from './readings.js';
@@ -9,7 +11,14 @@ import { UsageController } from './usage.controller.js';
 
 /** Reading the record. */
 @Module({
-  controllers: [InvocationsController, TurnsController, EventsController, UsageController],
+  controllers: [
+    InvocationsController,
+    TurnsController,
+    EventsController,
+    UsageController,
+    ClearsController,
+    CronRunsController,
+  ],
   providers: [Readings, RecordReads, TextSearchSwitch],
   exports: [Readings, RecordReads],
 })

@@ -29,6 +29,7 @@ import {
 } from '#platform';
 import { invocationStream } from '#record';
 import type { Sealing } from '#sealing';
+import { given } from './given.js';
 import { Paging } from './paging.js';
 import { orphanFields, searchFields } from './queries.js';
 import { ReadRoute } from './read-routes.js';
@@ -171,9 +172,3 @@ const handlerFilter = ({ pluginId, pluginVersion, handlerOutcome, cause }: Searc
 
 const searchPlace = (place: CursorPosition | null): SearchPlace | null =>
   place === null ? null : { at: String(place[0]), position: String(place[1]) };
-
-type Given<T> = { readonly [K in keyof T]?: NonNullable<T[K]> };
-
-/** The members that were asked for. */
-const given = <T extends object>(members: T): Given<T> =>
-  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null)) as Given<T>;

@@ -24,7 +24,7 @@ const handlerOutcomes = [
 ] as const;
 const causes = ['threw', 'timed_out', 'malformed', 'crashed', 'not_loaded', 'not_applicable', 'after_cancel'] as const;
 
-const orderField = queryWord('Newest or oldest first.', ['newest', 'oldest'], 'newest');
+export const orderField = queryWord('Newest or oldest first.', ['newest', 'oldest'], 'newest');
 
 /** What is looked for in texts. */
 const searchText: QueryField<string | null> = {

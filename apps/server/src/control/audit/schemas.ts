@@ -2,28 +2,28 @@ import type { ApiBodyOptions } from '@nestjs/swagger';
 
 export type Schema = NonNullable<Extract<ApiBodyOptions, { schema: unknown }>['schema']>;
 
-const text: Schema = { type: 'string' };
-const maybeText: Schema = { type: 'string', nullable: true };
+export const text: Schema = { type: 'string' };
+export const maybeText: Schema = { type: 'string', nullable: true };
 const number: Schema = { type: 'number' };
-const maybeNumber: Schema = { type: 'number', nullable: true };
+export const maybeNumber: Schema = { type: 'number', nullable: true };
 const flag: Schema = { type: 'boolean' };
-const instant: Schema = { type: 'string', format: 'date-time' };
-const maybeInstant: Schema = { type: 'string', format: 'date-time', nullable: true };
-const word = (...words: string[]): Schema => ({ type: 'string', enum: words });
-const list = (items: Schema): Schema => ({ type: 'array', items });
-const object = (properties: Record<string, Schema>): Schema => ({ type: 'object', properties });
-const maybe = (schema: Schema): Schema => ({ ...schema, nullable: true });
+export const instant: Schema = { type: 'string', format: 'date-time' };
+export const maybeInstant: Schema = { type: 'string', format: 'date-time', nullable: true };
+export const word = (...words: string[]): Schema => ({ type: 'string', enum: words });
+export const list = (items: Schema): Schema => ({ type: 'array', items });
+export const object = (properties: Record<string, Schema>): Schema => ({ type: 'object', properties });
+export const maybe = (schema: Schema): Schema => ({ ...schema, nullable: true });
 
 /** A text or value that somebody wrote. */
-const content: Schema = {
+export const content: Schema = {
   nullable: true,
   description:
     'The content; `{ "hidden": true, "size": n }` without `content: full`; `{ "erased": true, "size": n }` after erasure.',
 };
 
-const positions = object({ first: text, last: text });
+export const positions = object({ first: text, last: text });
 
-const page = (items: Schema, more: Record<string, Schema> = {}): Schema =>
+export const page = (items: Schema, more: Record<string, Schema> = {}): Schema =>
   object({
     ...more,
     items: list(items),
@@ -78,7 +78,7 @@ const handlerHead: Record<string, Schema> = {
   durationMs: maybeNumber,
 };
 
-const summary = object({
+export const summary = object({
   ...head,
   cancellation: maybe(object({ pluginId: maybeText, reason: content, code: maybeText })),
   effect: effectWord,
@@ -191,6 +191,8 @@ export const timelineSchema = page(
     stream: text,
     occurredAt: instant,
     recordedAt: instant,
+    clear: object({ clearId: text, state: text }),
+    run: object({ runId: text, jobId: text, slotAt: instant, state: text, status: maybeText }),
   }),
   { sessionId: text },
 );
