@@ -28,12 +28,12 @@ export interface TestLog {
 }
 
 /** Opens a log over a migrated database. */
-export const openTestLog = async (url: string): Promise<TestLog> => {
+export const openTestLog = async (url: string, now = () => new Date()): Promise<TestLog> => {
   const pool = createPool({ connectionString: url, max: 4 });
   const sql = sqlOver(pool);
   const rootSecret = await openRootSecret(sql, masters);
   const tagKey = rowTagKey(rootSecret);
-  const store = postgresEventStore({ connectionString: url, tagKey, readConnections: 2 });
+  const store = postgresEventStore({ connectionString: url, tagKey, readConnections: 2, now });
   const keys = new LogKeys({ store, sql, rootSecret });
   await keys.start();
   const rounds = new SealerRounds({ sql, keys, tagKey, batch: 10_000, sealMs: 0, now: () => new Date() });
