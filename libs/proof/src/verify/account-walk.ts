@@ -21,6 +21,8 @@ export interface OutsideRoot {
   readonly root: Hash;
   /** When it was signed, as its line says. */
   readonly at: string;
+  /** Whether the database has this checkpoint too. */
+  readonly isStored: boolean;
 }
 
 /** What the walk over an account needs. */
@@ -68,11 +70,16 @@ const removalTypes = ['retention.purged'];
 /** Types whose events the caller wants to see. */
 const tellingTypes: ReadonlySet<unknown> = new Set(['payload.erased', 'instance.heartbeat', 'log_key.rotated']);
 
-/** A row or tile whose hash differs from the other's; a later checkpoint tells which of them is as sealed. */
+/**
+ * A row and a tile that differ, or that agree and the row's tag does not; a later checkpoint tells which of them is as
+ * sealed.
+ */
 interface Undecided {
   readonly position: number;
   readonly row: Hash;
   readonly tile: Hash;
+  /** Of a row with a tag that is not right. */
+  readonly tag: 'null' | 'wrong' | 'unknown';
 }
 
 const mostUndecided = 100_000;
@@ -330,7 +337,8 @@ export class AccountWalk {
     if (leaf === null) this.judgeUnsealed(row, hash, tagIsRight);
     else if (leaf === hash) {
       if (row.leaf !== hash) this.fault('leaf-changed', position, 'event.leaf', `it is not ${hexOf(hash)}`);
-      if (!tagIsRight) this.tagFault(row);
+      if (!tagIsRight)
+        this.undecided.push({ position, row: hash, tile: leaf, tag: row.tag === null ? 'null' : 'wrong' });
     } else if (isTagged) {
       // The gateway itself vouches for the row.
       this.tileFault(position, hash, leaf);
@@ -345,7 +353,7 @@ export class AccountWalk {
         `they hash to ${hexOf(hash)}, and ${hexOf(leaf)} was sealed`,
       );
     } else if (hasKey) this.rowFault(position, hash, leaf);
-    else this.undecided.push({ position, row: hash, tile: leaf });
+    else this.undecided.push({ position, row: hash, tile: leaf, tag: 'unknown' });
     this.grow(leaf ?? hash, hash);
     if (this.undecided.length > mostUndecided) this.decide('row');
   }
@@ -363,13 +371,15 @@ export class AccountWalk {
       this.fault('bytes-changed', position, 'event.bytes', `they hash to ${hexOf(hash)}, not to their leaf`);
       return;
     }
-    this.fault('leaf-changed', position, 'event.leaf', `the bytes hash to ${hexOf(hash)}`);
+    if (!tagIsRight || tagged === undefined) {
+      this.fault('bytes-changed', position, 'event.bytes', `they hash to ${hexOf(hash)}, not to the leaf beside them`);
+    } else this.fault('leaf-changed', position, 'event.leaf', `the bytes hash to ${hexOf(hash)}`);
     if (!tagIsRight) this.fault('forged', position, 'event.tag', 'it is not the tag of these bytes at this position');
   }
 
-  private tagFault(row: EventRow): void {
-    if (row.tag === null) this.fault('tag-missing', this.next, 'event.tag', 'it is null');
-    else this.fault('tag-changed', this.next, 'event.tag', 'it is not the tag of these bytes at this position');
+  private tagFault({ position, tag }: Undecided): void {
+    if (tag === 'null') this.fault('tag-missing', position, 'event.tag', 'it is null');
+    else this.fault('tag-changed', position, 'event.tag', 'it is not the tag of these bytes at this position');
   }
 
   private rowFault(position: number, row: Hash, tile: Hash): void {
@@ -432,18 +442,27 @@ export class AccountWalk {
       });
       if (root !== null) {
         this.signedSize = Math.max(this.signedSize, row.size);
-        if (row.size === this.next && !this.isBroken && !this.holds(root)) this.badRoot(row.size);
-        else this.tellBadRoots();
+        if (row.size === this.next && !this.isBroken && !this.holds(root)) {
+          this.decideWithoutRoot();
+          this.badRoot(row.size);
+        } else this.tellBadRoots();
       }
       row = await this.checkpoints.peek();
     }
     for (let at = context.outside[this.outsideAt]; at !== undefined && at.size <= this.next;) {
-      if (at.size === this.next && !this.isBroken && !this.holds(at.root)) {
-        const found = `the file that was signed at ${at.at} has another root for the first ${at.size} events`;
-        this.fault('outside-differs', placeOf(at.size), 'checkpoints.jsonl', found);
-      }
+      if (at.size === this.next && !this.isBroken) this.checkOutside(at);
       this.outsideAt += 1;
       at = context.outside[this.outsideAt];
+    }
+  }
+
+  private checkOutside(at: OutsideRoot): void {
+    if (!this.holds(at.root)) {
+      const found = `the file that was signed at ${at.at} has another root for the first ${at.size} events`;
+      this.fault('outside-differs', placeOf(at.size), 'checkpoints.jsonl', found);
+    } else if (!at.isStored) {
+      const found = `the one of size ${at.size} that was signed at ${at.at} is not in the database`;
+      this.fault('checkpoint-missing', placeOf(at.size), 'checkpoint', found);
     }
   }
 
@@ -460,14 +479,26 @@ export class AccountWalk {
 
   /** Reports what was left open as faults of the rows, or of the tiles, and goes on from the right one. */
   private decide(wrong: 'row' | 'tile'): void {
-    for (const { position, row, tile } of this.undecided) {
-      if (wrong === 'row') this.rowFault(position, row, tile);
-      else this.tileFault(position, row, tile);
+    for (const open of this.undecided) {
+      if (open.row === open.tile) this.tagFault(open);
+      else if (wrong === 'row') this.rowFault(open.position, open.row, open.tile);
+      else this.tileFault(open.position, open.row, open.tile);
     }
     this.undecided = [];
-    if (wrong === 'tile' && this.here !== null)
+    if (wrong === 'tile' && this.here !== null) {
       this.sealed = this.here.copy((level, index, root) => this.tiles.expect(level, index, root));
+    }
     this.here = null;
+  }
+
+  /** Where neither tree has the signed root, a row whose tag is wrong was replaced together with its hash in the tile. */
+  private decideWithoutRoot(): void {
+    const replaced = this.undecided.filter(({ row, tile, tag }) => row === tile && tag === 'wrong');
+    for (const { position, row } of replaced) {
+      const found = `the bytes hash to ${hexOf(row)}, which their tag and the signed root are not of`;
+      this.fault('changed-after-sealing', position, 'event.bytes', found);
+    }
+    this.undecided = this.undecided.filter((open) => !replaced.includes(open));
   }
 
   /** Checkpoints that do not fit mostly come in a row, up to the end: one fault says so. */

@@ -28,6 +28,7 @@ const meanings = {
   'tile-missing': 'Hashes of sealed events are not in the tiles.',
   'tile-unexpected': 'A tile holds more than was sealed.',
   'checkpoint-changed': 'A checkpoint’s columns do not say what its signed note says.',
+  'checkpoint-missing': 'A checkpoint that was given out is not in the database.',
   'checkpoint-unreadable': 'A checkpoint’s note is none, or of another log or account.',
   'checkpoint-unsigned': 'No known key of the log signed a checkpoint.',
   'checkpoint-key': 'The key that signed a checkpoint was not in force at that time.',

@@ -72,8 +72,13 @@ export const readOutside = async (
   await ask(state, source, onFault);
   const roots = new Map<string, readonly OutsideRoot[]>();
   for (const [account, newest] of state.newest) {
-    const older = (state.lacking.get(account) ?? []).filter(({ size }) => size < newest.size);
-    roots.set(account, [...older.sort((one, other) => one.size - other.size), newest]);
+    const lacking = state.lacking.get(account) ?? [];
+    const isLacking = lacking.some(({ size }) => size === newest.size);
+    const older = isLacking ? lacking : [...lacking, newest];
+    roots.set(
+      account,
+      older.sort((one, other) => one.size - other.size),
+    );
   }
   const { lines: count, at, logId, cutOff } = state;
   return { lines: count, newest: at, logId, roots, cutOff };
@@ -118,9 +123,12 @@ const readLine = (state: ReadState, line: OutsideLine, keys: TrustedKeys, onFaul
       if (before.root !== root) tellOnce(account, `the root of ${size} events changed`, size);
       continue;
     }
-    if (size > 0) state.asked.push({ account, size, root, at: round.at });
-    if (before === undefined || size > before.size) state.newest.set(account, { size, root, at: round.at });
-    else if (isLater(before)) tellOnce(account, `the account has ${size} events, and had ${before.size}`, size);
+    if (size > 0) state.asked.push({ account, size, root, at: round.at, isStored: false });
+    if (before === undefined || size > before.size) {
+      state.newest.set(account, { size, root, at: round.at, isStored: true });
+    }
+    if (before !== undefined && size < before.size && isLater(before))
+      tellOnce(account, `the account has ${size} events, and had ${before.size}`, size);
   }
   if (named.size === state.newest.size) return;
   for (const [account, before] of state.newest) {
@@ -140,7 +148,7 @@ const ask = async (state: ReadState, source: Pick<LogSource, 'checkpointRoots'>,
     const found = roots[index] ?? null;
     if (found === null) {
       const lacking = state.lacking.get(account) ?? [];
-      lacking.push({ size, root, at });
+      lacking.push({ size, root, at, isStored: false });
       state.lacking.set(account, lacking);
     } else if (hashAt(found) !== root) {
       const words = `the database has another root for the checkpoint of size ${size} that was signed at ${at}`;

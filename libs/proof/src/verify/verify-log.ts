@@ -112,12 +112,15 @@ class LogVerification {
   };
 
   /** The log's own events say which key came into force when. */
-  private async findKeys({ logId }: LogFacts): Promise<TrustedKeys> {
+  private async findKeys(facts: LogFacts): Promise<TrustedKeys> {
+    const { logId } = facts;
     const recorded: RecordedKey[] = [];
     for await (const rows of this.source.eventsOfTypes('system', ['log_key.rotated'])) {
       for (const row of rows) {
         const head = readHead(row.prefixed.toString('utf8', 1));
-        const key = head === null ? null : recordedKeyOf(head, row.accountPosition, row.recordedAt);
+        if (head === null) continue;
+        this.checkRecordedFormat(facts, head, row.accountPosition);
+        const key = recordedKeyOf(head, row.accountPosition, row.recordedAt);
         if (key === null) continue;
         const last = recorded.at(-1);
         if (last !== undefined) recorded[recorded.length - 1] = { ...last, validUntil: key.validFrom };
@@ -126,6 +129,14 @@ class LogVerification {
     }
     const { logKeys: given, rootSecret } = this.options;
     return trustedKeys({ given, recorded, rows: await this.source.logKeys(), logId, rootSecret, onFault: this.fault });
+  }
+
+  /** Each event that puts a key in force repeats the log's own facts. */
+  private checkRecordedFormat({ logId, untaggedUntil }: LogFacts, { data }: EventHead, position: number): void {
+    const said = data as { log?: unknown; untaggedUntil?: unknown };
+    if (said.log === undefined || (said.log === logId && said.untaggedUntil === String(untaggedUntil))) return;
+    const found = 'it does not say what the event says that put a log key in force';
+    this.fault({ code: 'format-changed', account: 'system', position, at: 'log_format', found });
   }
 
   private readOutside(keys: TrustedKeys): Promise<OutsideFindings | null> {
@@ -339,6 +350,7 @@ class LogVerification {
     else if (head < before) report('head-changed', `it says ${head}, and the last row is at ${before}`);
     else if (head > before) gap(before + 1, head);
     if (missing === gone) return;
+    if (head !== null && head > before) report('head-changed', `it says ${head}, and the last row is at ${before}`);
     for (const { first, last } of gaps) {
       const words = first === last ? `global position ${first} is` : `global positions ${first} to ${last} are`;
       report('position-missing', `${words} not there`);
