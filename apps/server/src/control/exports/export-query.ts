@@ -1,7 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import { ArrayMaxSize, IsArray, IsIn } from 'class-validator';
 import type { EventStore, StoredEvent } from '#event-store';
-import { AbsentOrNull, IsWireId, Nested, Problem, readBound, type FieldFault } from '#platform';
+import { AbsentOrNull, IsJsonObject, IsWireId, Nested, Problem, readBound, type FieldFault } from '#platform';
 import type { EventType, JsonObject } from '#record';
 import { eventTypes, isEventType } from '#record';
 
@@ -54,6 +54,7 @@ export class ExportQuery {
 /** What a POST asks for. */
 export class NewExport {
   @ApiProperty({ type: ExportQuery })
+  @IsJsonObject()
   @Nested(() => ExportQuery)
   query!: ExportQuery;
 
