@@ -72,4 +72,4 @@ export {
   savePlaces,
 } from './partitions.js';
 export type { PurgedRange } from './keeping-rows.js';
-export { areTogether, dropPurgedRows, forgetTexts, purgedRanges } from './keeping-rows.js';
+export { areTogether, dropPurgedRows, forgetTexts, purgedRanges, withPurged } from './keeping-rows.js';

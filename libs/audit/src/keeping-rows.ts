@@ -2,6 +2,7 @@ import type { Row, Sql } from '#event-store';
 import { columnText } from './columns.js';
 import type { TableName } from './projection.js';
 import { tableNames } from './read-models.js';
+import type { TurnSummary } from './turn-queries.js';
 
 /** Whether an invocation is on record in which both hold: what is to be erased, and what somebody holds. */
 export const areTogether = async (
@@ -138,4 +139,23 @@ export const purgedRanges = async (
     [account, String(first), String(last), limit],
   );
   return rows.map((row) => ({ first: String(row.first), last: String(row.last), saidAt: String(row.said_at) }));
+};
+
+/** Turns with how many of their invocations are gone: purged, since the read model loses no row otherwise. */
+export const withPurged = async <T extends Pick<TurnSummary, 'turnId' | 'sessionId' | 'invocations'>>(
+  sql: Sql,
+  table: TableName,
+  account: string,
+  turns: readonly T[],
+): Promise<readonly (T & { readonly purged: number })[]> => {
+  const counted: (T & { readonly purged: number })[] = [];
+  for (const turn of turns) {
+    const [row] = await sql.query(
+      `select count(*) as there from ${table('invocation')}
+        where account = $1 and turn_id = $2 and coalesce(session_id, '') = $3`,
+      [account, columnText(turn.turnId), columnText(turn.sessionId ?? '')],
+    );
+    counted.push({ ...turn, purged: Math.max(0, turn.invocations - Number(row?.there ?? 0)) });
+  }
+  return counted;
 };

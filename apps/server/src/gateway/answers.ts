@@ -11,6 +11,8 @@ export type FoundAnswer =
   | { readonly kind: 'running'; readonly turnId: string; readonly firedBy: string | null }
   /** The chain ended with its process: there will be no answer. */
   | { readonly kind: 'lost'; readonly firedBy: string | null }
+  /** It is past its retention, and was purged. */
+  | { readonly kind: 'purged' }
   | { readonly kind: 'unknown' };
 
 /** How often a wait looks, ms: another replica may be the one that closes the invocation. */
@@ -30,7 +32,10 @@ export class Answers {
   async find(account: string, invocationId: string): Promise<FoundAnswer> {
     const events = await this.store.readStream(account, invocationStream(invocationId));
     const opened = events.find(({ event }) => event.type === 'invocation.opened')?.event;
-    if (opened === undefined) return { kind: 'unknown' };
+    if (opened === undefined) {
+      const given = await this.store.streamVersion(account, invocationStream(invocationId));
+      return { kind: given > 0 ? 'purged' : 'unknown' };
+    }
     const firedBy = opened.actor?.id ?? null;
     if (events.some(({ event }) => event.type === 'invocation.lost')) return { kind: 'lost', firedBy };
     const answer = await answerFromEvents(events, {

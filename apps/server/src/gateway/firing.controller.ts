@@ -15,6 +15,7 @@ import {
   type CommandMeta,
   type QueryOf,
 } from '#platform';
+import { purgedProblem } from '../control/audit/purged.js';
 import { Answers } from './answers.js';
 import { FireHook } from './fire-hook.js';
 import { bodyOf, waitFields, withoutContent, type HiddenAnswer, type RunningBody } from './firing-body.js';
@@ -64,6 +65,7 @@ export class FiringController {
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Answer | HiddenAnswer | RunningBody> {
     const found = await this.answers.wait(account, invocation, query.wait * 1000);
+    if (found.kind === 'purged') throw purgedProblem();
     const mine = found.kind !== 'unknown' && (found.firedBy === caller.keyId || caller.role !== 'runtime');
     // A firing of another runtime is not shown to exist: its answer is content that this key may not see.
     if (found.kind === 'unknown' || !mine) throw new Problem(404, 'not_found', 'There is no such invocation of yours.');

@@ -31,6 +31,7 @@ import {
   type RecordedEvent,
 } from '#record';
 import type { Scope, Sealing } from '#sealing';
+import { purgedProblem } from '../control/audit/purged.js';
 import { inUtc } from './instants.js';
 import { replayable } from './replayable.js';
 
@@ -102,6 +103,7 @@ export class ReportEffectHandler extends AccountCommandHandler<ReportEffect, Eff
     const events = await this.store.readStream(account, stream);
     const opened = events.find(({ event }) => event.type === 'invocation.opened')?.event;
     const closed = events.find(({ event }) => event.type === 'invocation.closed')?.event;
+    if (opened === undefined && (await this.store.streamVersion(account, stream)) > 0) throw purgedProblem();
     if (opened === undefined) throw new Problem(404, 'not_found', 'There is no such invocation.');
     if (closed === undefined && events.some(({ event }) => event.type === 'invocation.lost'))
       throw new Problem(409, 'invocation_lost', 'The server died while this chain ran: it never had an answer.');

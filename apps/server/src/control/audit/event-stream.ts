@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import { followAccount, type LiveQuery } from '#audit';
+import { followAccount, type LiveQuery, type PurgedRange } from '#audit';
 import type { EventStore, StoredEvent } from '#event-store';
 import { hashKey, type KeyRing, type PlatformRequest } from '#platform';
 
@@ -22,13 +22,19 @@ export class EventStream {
   private readonly ending = new AbortController();
   /** Since when a piece waits for the reader. */
   private waitingSince: number | null = null;
+  /** Position up to which everything was given, or named as purged. */
+  private at: bigint;
 
   constructor(
     private readonly store: EventStore,
     private readonly keys: KeyRing,
     private readonly stopping: AbortSignal,
     private readonly query: LiveQuery,
-  ) {}
+    /** What was purged between two positions. */
+    private readonly purged: (first: bigint, last: bigint) => Promise<readonly PurgedRange[]>,
+  ) {
+    this.at = query.after;
+  }
 
   /** Begins the answer; `texts` gives the JSON of events. */
   send(
@@ -64,11 +70,24 @@ export class EventStream {
       }
       const datas = await texts(step.events);
       for (const [index, { position }] of step.events.entries()) {
+        yield* this.gap(position);
         yield* this.handOver(`id: ${String(position)}\ndata: ${datas[index] ?? ''}\n\n`);
         if (this.ending.signal.aborted) return;
       }
     }
     yield ': the end\n\n';
+  }
+
+  /** Positions that are passed over, where nothing is filtered out: what was purged is said to be. */
+  private async *gap(position: bigint): AsyncGenerator<string> {
+    const { types, sessionId, stream } = this.query;
+    const isFiltered = types !== undefined || sessionId !== undefined || stream !== undefined;
+    const first = this.at + 1n;
+    this.at = position;
+    if (isFiltered || first >= position) return;
+    for (const range of await this.purged(first, position - 1n)) {
+      yield* this.handOver(`event: purged\nid: ${range.last}\ndata: ${JSON.stringify({ purged: range })}\n\n`);
+    }
   }
 
   /** Gives one piece; what comes after it runs when the reader asks for more. */

@@ -1,7 +1,7 @@
 import { Body, Controller, Get, HttpCode, Inject, Post, Req, Res } from '@nestjs/common';
 import { ApiBody, ApiHeader, ApiOkResponse, ApiOperation, ApiProduces, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { LogUnavailable, type EventStore, type ReadRange, type StoredEvent } from '#event-store';
+import { LogUnavailable, type EventStore, type ReadRange, type Sql, type StoredEvent } from '#event-store';
 import {
   Account,
   Allow,
@@ -13,6 +13,7 @@ import {
   Problem,
   queryPointer,
   SEALING,
+  SQL,
   STOPPING,
   StrictQuery,
   type Caller,
@@ -26,6 +27,7 @@ import { isSealed, type Sealing } from '#sealing';
 import { EventStream } from './event-stream.js';
 import { eventJson } from './event-json.js';
 import { Paging } from './paging.js';
+import { purgedWithin } from './purged.js';
 import { eventFields, streamFields } from './queries.js';
 import { ReadRoute } from './read-routes.js';
 import { RecordReads } from './record-reads.js';
@@ -48,6 +50,7 @@ export class EventsController {
     @Inject(KEY_RING) private readonly keys: KeyRing,
     @Inject(RecordReads) private readonly reads: RecordReads,
     @Inject(STOPPING) private readonly stopping: AbortSignal,
+    @Inject(SQL) private readonly sql: Sql,
   ) {}
 
   @Get('events')
@@ -68,7 +71,9 @@ export class EventsController {
     const last = events.at(-1);
     const next = found.length > query.limit && last !== undefined ? [String(last.position)] : null;
     const page = paging.page([], next, size === 0n ? null : size - 1n);
-    return withItems(page, await this.texts(account, events, open));
+    const upTo = next === null || last === undefined ? (range.until ?? size - 1n) : last.position;
+    const purged = await purgedWithin(this.sql, account, (range.after ?? -1n) + 1n, upTo);
+    return withItems({ ...page, purged }, await this.texts(account, events, open));
   }
 
   @Get('events/stream')
@@ -77,7 +82,8 @@ export class EventsController {
   @ApiHeader({ name: 'Last-Event-ID', required: false, description: 'Position after which to go on.' })
   @ApiProduces('text/event-stream')
   @ApiOkResponse({
-    description: '`id` is the position, `data` the event. Comments keep the connection alive.',
+    description:
+      '`id` is the position, `data` the event. An event named `purged` stands for positions that were purged: `{ "purged": { first, last, saidAt } }`, `saidAt` being the position that says so. Comments keep the connection alive.',
     schema: { type: 'string' },
   })
   async stream(
@@ -90,11 +96,9 @@ export class EventsController {
     const open = mayOpen(query.content, caller);
     const after = lastEventId(request) ?? query.after ?? (await this.store.accountSize(account)) - 1n;
     await this.reads.note(request);
-    const stream = new EventStream(this.store, this.keys, this.stopping, {
-      account,
-      after,
-      ...filterOf(query),
-    });
+    const asked = { account, after, ...filterOf(query) };
+    const purged = (first: bigint, last: bigint) => purgedWithin(this.sql, account, first, last);
+    const stream = new EventStream(this.store, this.keys, this.stopping, asked, purged);
     stream.send(request, reply, (events) => this.texts(account, events, open));
   }
 

@@ -31,6 +31,7 @@ import { invocationStream } from '#record';
 import type { Sealing } from '#sealing';
 import { given } from './given.js';
 import { Paging } from './paging.js';
+import { purgedProblem } from './purged.js';
 import { orphanFields, searchFields } from './queries.js';
 import { ReadRoute } from './read-routes.js';
 import { Readings } from './readings.js';
@@ -89,12 +90,18 @@ export class InvocationsController {
     // Before the stream is read: it then holds everything up to there.
     const size = await this.store.accountSize(account);
     const detail = invocationDetail(await this.store.readStream(account, invocationStream(invocation)));
-    if (detail === null) throw new Problem(404, 'unknown_invocation', 'There is no such invocation.');
+    if (detail === null) throw await this.missing(account, invocation);
     const joined =
       detail.operationId === null
         ? { operations: [], completeUpTo: String(size - 1n) }
         : await this.operations(account, detail.operationId);
     return shownJson(this.sealing, caller, account, { ...detail, ...joined });
+  }
+
+  /** What was purged is told from what never was: the log knows how many events a stream was given. */
+  private async missing(account: string, invocation: string): Promise<Problem> {
+    const given = await this.store.streamVersion(account, invocationStream(invocation));
+    return given > 0 ? purgedProblem() : new Problem(404, 'unknown_invocation', 'There is no such invocation.');
   }
 
   @Get('operations')

@@ -162,6 +162,7 @@ const turn = object({
   outcomes: { type: 'object', additionalProperties: { type: 'number' } },
   lost: number,
   undecided: number,
+  purged: { ...number, description: 'Of the invocations, those that were purged since; on a turn of its own.' },
   firstOccurredAt: instant,
   lastOccurredAt: instant,
   firstRecordedAt: instant,
@@ -236,6 +237,11 @@ const event: Schema = {
   additionalProperties: true,
 };
 
-export const eventsSchema = page(event);
+const purged: Schema = {
+  ...list(object({ first: text, last: text, saidAt: text })),
+  description: 'Positions of this page that were purged, and where the `retention.purged` stands that says so.',
+};
+
+export const eventsSchema = page(event, { purged });
 
 export const openedSchema = object({ values: list(content) });

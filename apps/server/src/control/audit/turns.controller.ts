@@ -8,6 +8,7 @@ import {
   sessionTurns,
   turnInvocations,
   turnsNamed,
+  withPurged,
   type InvocationDetail,
   type TurnInvocation,
 } from '#audit';
@@ -62,7 +63,7 @@ export class TurnsController {
     const place = paging.place();
     const found = await this.readings.ofRecord(account, async ({ table, completeUpTo }) => ({
       completeUpTo,
-      sessions: await turnsNamed(sql, table, account, turnId, sessionId),
+      sessions: await withPurged(sql, table, account, await turnsNamed(sql, table, account, turnId, sessionId)),
       ...(await turnInvocations(sql, table, {
         account,
         turnId,

@@ -60,7 +60,7 @@ const invoke = async (ago: number, told: Told = {}): Promise<string> => {
   const scope =
     subject === undefined ? { kind: 'session' as const, id: session } : { kind: 'subject' as const, id: subject };
   const envelope = await log.sealing.envelope(account, scope);
-  const seal = (value: Json): Sealed & Json => envelope.seal(value) as Sealed & Json;
+  const seal = (value: Json): Sealed & Json => envelope.seal(value);
   const common = {
     invocationId: id,
     sessionId: session,
@@ -468,7 +468,7 @@ describe('an erasure', () => {
         ...log.sql,
         query: (...args: Parameters<typeof log.sql.query>) =>
           (left -= 1) < 0 ? Promise.reject(new Error('killed')) : log.sql.query(...args),
-      } as typeof log.sql;
+      };
       const ended = await work(dying)
         .finish(account, begun.event)
         .then(
