@@ -73,6 +73,44 @@ const texts: ReadonlyMap<string, CommandText> = new Map([
     },
   ],
   [
+    'refill',
+    {
+      usage: ['refill --from-kafka [--data FOLDER] [--json]'],
+      about: 'fills an empty database from the topics and the master key alone',
+      lines: [
+        'For when the database is lost. Takes the environment of the server: DATABASE_URL names the new, empty database',
+        '(HOOKLEDGER_MIGRATION_URL its owner, where that is another user), HOOKLEDGER_KAFKA_* the topics, and',
+        'HOOKLEDGER_MASTER_KEY or the data folder the master key. Start no server before.',
+        '',
+        'Brings back events, streams, keys, blobs, trees and checkpoints. All or nothing: a position that no topic has',
+        'stops it, and the database stays empty. Idempotency keys are not in the topics. Then run hookledger verify.',
+        '',
+        '--data FOLDER        default HOOKLEDGER_DATA, else .hookledger',
+        '--json               one JSON object at the end, and no progress',
+      ],
+    },
+  ],
+  [
+    'export',
+    {
+      usage: ['export --to FILE [options]'],
+      about: 'fetches a part of the record as one file that can be verified without the server',
+      lines: [
+        '--to FILE            a tar with the stored bytes, proofs and a manifest; with --format csv, a CSV',
+        '--format FORMAT      jsonl, or csv for a spreadsheet; default by the name of the file',
+        '--content            with content opened; needs a key with content: full',
+        '--from TIME, --until TIME      recorded at or after, and before; RFC 3339 or dates, never relative',
+        '--first POSITION, --last POSITION',
+        '--type TYPE          may be repeated; handler.* is a family',
+        '--session ID, --stream NAME',
+        '--resume ID          fetches an export that was asked for before',
+        '--json               one JSON object at the end, and no progress',
+        'What it holds is fixed when it is asked for. A file that came cut short or changed is not kept.',
+        ...connection,
+      ],
+    },
+  ],
+  [
     'fire',
     {
       usage: ['fire HOOK --context FILE|- [options]'],

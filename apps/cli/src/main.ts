@@ -13,9 +13,11 @@ const commands: ReadonlyMap<string, () => Promise<Command>> = new Map([
   ['doctor', async () => (await import('./doctor/doctor.js')).doctor],
   ['keys', async () => (await import('./keys/keys.js')).keys],
   ['replay', async () => (await import('./replay/replay.js')).replay],
+  ['export', async () => (await import('./export/export.js')).exportRecord],
   ['fire', async () => (await import('./client/fire.js')).fire],
   ['events', async () => (await import('./client/events.js')).events],
   ['verify', async () => (await import('./verify/verify.js')).verify],
+  ['refill', async () => (await import('./refill/refill.js')).refill],
   ['conformance', async () => (await import('./conformance/conformance.js')).conformance],
 ]);
 

@@ -12,9 +12,18 @@ export interface Gap {
 /** Offsets by topic and partition. */
 export type TopicPlaces = Map<string, Map<number, bigint>>;
 
+/** Where a message was, and under which epoch of the relay it was sent. */
+export interface MessagePlace {
+  readonly topic: string;
+  readonly partition: number;
+  readonly offset: bigint;
+  /** `ce_epoch`; 0 where it says none. */
+  readonly epoch: bigint;
+}
+
 /** An event, and where its message was; null for one that came from elsewhere. */
 export interface MergedEvent extends StoredEvent {
-  readonly place: { readonly topic: string; readonly partition: number; readonly offset: bigint } | null;
+  readonly place: MessagePlace | null;
 }
 
 /** How topics of events are read as one log. */
@@ -207,7 +216,7 @@ class TopicMerge {
       const { globalPosition } = stored;
       if (globalPosition > partition.seen) partition.seen = globalPosition;
       if (globalPosition < this.expected || this.waiting.has(globalPosition)) continue;
-      const place = { topic: message.topic, partition: message.partition, offset: message.offset };
+      const place = placeOf(message);
       this.waiting.set(globalPosition, { event: { ...stored, place }, partition });
       partition.messages += 1;
       partition.bytes += stored.bytes.length;
@@ -345,16 +354,18 @@ class TopicMerge {
   }
 }
 
+const placeOf = ({ topic, partition, offset, headers }: ConsumedMessage): MessagePlace => {
+  const epoch = headers.ce_epoch ?? '';
+  return { topic, partition, offset, epoch: /^\d{1,18}$/u.test(epoch) ? BigInt(epoch) : 0n };
+};
+
 const setPlace = (places: TopicPlaces, topic: string, partition: number, offset: bigint): void => {
   const found = places.get(topic) ?? new Map<number, bigint>();
   places.set(topic, found.set(partition, offset));
 };
 
 /** Moves a place back to where an event lies that is still wanted. */
-export const lowerPlace = (
-  places: TopicPlaces,
-  { topic, partition, offset }: NonNullable<MergedEvent['place']>,
-): void => {
+export const lowerPlace = (places: TopicPlaces, { topic, partition, offset }: Omit<MessagePlace, 'epoch'>): void => {
   const found = places.get(topic)?.get(partition);
   if (found === undefined || offset < found) setPlace(places, topic, partition, offset);
 };

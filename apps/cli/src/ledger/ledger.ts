@@ -96,7 +96,8 @@ const tagKeyOf = async (sql: Sql, config: ServerConfig, intent: 'append' | 'read
   throw new Failure('No server has started on this database yet: start one, and ask again.');
 };
 
-const configOf = (dataOption: string | undefined, env: Environment): ServerConfig => {
+/** The configuration of a server of this environment. Throws `Failure` for one that it would refuse. */
+export const configOf = (dataOption: string | undefined, env: Environment): ServerConfig => {
   try {
     const dataDir = dataFolderOf(dataOption, env, process.cwd());
     return readConfig({ ...env, HOOKLEDGER_DATA: dataDir }, process.cwd());
