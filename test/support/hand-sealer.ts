@@ -18,7 +18,8 @@ export const sealByHand = async (url: string, logId: string, account: string, si
     );
     const tree = new GrowingTree();
     for (const { leaf } of rows) tree.push(leaf);
-    for (const table of ['tile', 'checkpoint', 'tree']) await client.query(`delete from ${table} where account = $1`, [account]);
+    for (const table of ['tile', 'checkpoint', 'tree'])
+      await client.query(`delete from ${table} where account = $1`, [account]);
     for (const { level, index, hashes } of tree.takeTiles()) {
       const values = [account, level, String(index), Buffer.from(hashes)];
       await client.query('insert into tile (account, level, idx, hashes) values ($1, $2, $3, $4)', values);
