@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { handleEvents, openReadModels, purgedRanges, record, textSearch, type Projection } from '#audit';
-import type { EventStore, StoredEvent } from '#event-store';
+import type { EventStore, Sql, StoredEvent } from '#event-store';
 import { classOf, keepingStream, type HoldScope } from '#keeping';
 import type { ServerConfig } from '#platform';
 import { asData, eventTypes, invocationStream, type Json, type NewEvent, type Sealed } from '#record';
@@ -464,11 +464,9 @@ describe('an erasure', () => {
     const begun = await begin('session', 'e3');
     for (let steps = 0; ; steps += 1) {
       let left = steps;
-      const dying = {
-        ...log.sql,
-        query: (...args: Parameters<typeof log.sql.query>) =>
-          (left -= 1) < 0 ? Promise.reject(new Error('killed')) : log.sql.query(...args),
-      };
+      const query: Sql['query'] = (text, values) =>
+        (left -= 1) < 0 ? Promise.reject(new Error('killed')) : log.sql.query(text, values);
+      const dying: Sql = { ...log.sql, query };
       const ended = await work(dying)
         .finish(account, begun.event)
         .then(
