@@ -7,6 +7,7 @@ import { CreatePurge1764500000040 } from './1764500000040-purge.js';
 import { CreateMasterInForce1764500000050 } from './1764500000050-master-in-force.js';
 import { CreateCronWatch1764500000060 } from './1764500000060-cron-watch.js';
 import { CreateExports1764500000070 } from './1764500000070-exports.js';
+import { CreateRelay1764500000080 } from './1764500000080-relay.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -20,6 +21,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateMasterInForce1764500000050,
   CreateCronWatch1764500000060,
   CreateExports1764500000070,
+  CreateRelay1764500000080,
 ];
 
 /**

@@ -12,6 +12,7 @@ const released: { readonly [name: string]: string } = {
   CreatePurge1764500000040: '3c59b3ad7ef4f7f49883bb627f8f114c086101e19e003a4996815031c90d9b61',
   CreateMasterInForce1764500000050: '83fa5e8df12f37dc0e737d033e35428f39e87ac47ea828156bd5fec022686338',
   CreateExports1764500000070: 'ba4d58ca9a10ff64fc3615aa94184af3ccb78f1ba61517c9f86ee6243ac1f1cf',
+  CreateRelay1764500000080: 'af1f94cb2f2048840579c7f568b683ab2ba413420c454b45b83820f705564032',
 };
 
 const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {

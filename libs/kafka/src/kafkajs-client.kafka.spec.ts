@@ -233,7 +233,7 @@ describe('Kafka', () => {
     });
 
     it('does not wait for ever for a port that accepts and never answers', async () => {
-      const silent: Server = createServer((socket) => socket.on('error', () => undefined));
+      const silent: Server = createServer((socket) => socket.on('error', () => undefined).resume());
       await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
       const address = silent.address();
       const port = typeof address === 'object' && address !== null ? address.port : 0;

@@ -23,7 +23,7 @@ export const openKafka = (settings: KafkaSettings): Kafka => {
       const asked = await topics();
       const offsets = await asked.offsets(options.topic).finally(() => asked.close());
       if (offsets === null) throw noSuchTopic(options.topic);
-      await readTopic(connect(reading), offsets, options);
+      await readTopic(() => connect(reading), offsets, options);
     },
     joinGroup: (options) => joinGroup(() => connect(reading), options),
   };

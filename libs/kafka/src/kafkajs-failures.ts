@@ -17,7 +17,7 @@ export const failureOf = (error: unknown): KafkaFailure => {
   if (error instanceof KafkaFailure) return error;
   const words = wordsOf(error);
   const known = table.find(({ when }) => words.some((word) => when.test(word)));
-  const code = words.find((word) => known?.when.test(word) === true) ?? words.at(-1) ?? 'unknown';
+  const code = words.find((word) => known?.when.test(word) === true) ?? words[0] ?? 'unknown';
   return new KafkaFailure(known?.kind ?? 'unavailable', `${known?.message ?? 'Kafka did not do it'} (${code})`, code);
 };
 

@@ -12,25 +12,69 @@ import {
   type ReadTopicOptions,
 } from './port.js';
 
+/** Where a reading of a topic is, so that a new client can go on after a failure. */
+interface Reading {
+  readonly options: ReadTopicOptions;
+  /** Where each partition ends; null = never. */
+  readonly ends: ReadonlyMap<number, bigint | null>;
+  /** The next offset of each partition. */
+  readonly next: Map<number, bigint>;
+}
+
+/** Tries in a row that read nothing. */
+const idleTries = 4;
+
 /** See `Kafka.readTopic`. kafkajs reads in groups only: this one has a name of its own and commits nothing. */
 export const readTopic = async (
-  connections: Connections,
+  connect: () => Connections,
   offsets: readonly PartitionOffsets[],
   options: ReadTopicOptions,
 ): Promise<void> => {
-  const { topic, from, until, handle, signal } = options;
-  const ending = Promise.withResolvers<undefined>();
+  const { from, until, signal } = options;
   const ends = new Map(
     offsets.map(({ partition, high }) => [partition, until === 'never' ? null : (until?.get(partition) ?? high)]),
   );
   const next = new Map(offsets.map(({ partition, low }) => [partition, max(low, from?.get(partition) ?? low)]));
-  const isRead = (partition: number): boolean => {
-    const end = ends.get(partition) ?? null;
-    return end !== null && (next.get(partition) ?? 0n) >= end;
-  };
-  const isAllRead = (): boolean => [...ends.keys()].every(isRead);
-  if (isAllRead()) return;
+  const reading = { options, ends, next };
+  const progress = (): bigint => [...next.values()].reduce((sum, offset) => sum + offset, 0n);
+  for (let tries = 1; signal?.aborted !== true && !isAllRead(reading); tries += 1) {
+    const before = progress();
+    try {
+      await readOn(connect(), reading);
+      return;
+    } catch (error) {
+      if (progress() > before) tries = 1;
+      const mayPass = error instanceof KafkaFailure && error.kind === 'unavailable';
+      if (!mayPass || tries === idleTries) throw error;
+      // A broker that has just started takes a moment to have groups.
+      await delay(500 * tries, undefined, signal === undefined ? {} : { signal }).catch(() => undefined);
+    }
+  }
+};
 
+const isRead = ({ ends, next }: Reading, partition: number): boolean => {
+  const end = ends.get(partition) ?? null;
+  return end !== null && (next.get(partition) ?? 0n) >= end;
+};
+
+const isAllRead = (reading: Reading): boolean =>
+  [...reading.ends.keys()].every((partition) => isRead(reading, partition));
+
+/** What the caller's own handler threw. */
+class HandlerFailure extends Error {
+  override readonly name = 'HandlerFailure';
+
+  constructor(readonly thrown: unknown) {
+    super('the handler of a topic failed');
+  }
+}
+
+const readOn = async (connections: Connections, reading: Reading): Promise<void> => {
+  const { ends, next } = reading;
+  const { topic, handle, signal } = reading.options;
+  const ending = Promise.withResolvers<undefined>();
+  // It may fail before it is waited for.
+  ending.promise.catch(() => undefined);
   const consumer = connections.client.consumer({
     groupId: `hookledger-read-${randomUUID()}`,
     allowAutoTopicCreation: false,
@@ -40,14 +84,6 @@ export const readTopic = async (
   const stop = (): void => ending.resolve(undefined);
   consumer.on(consumer.events.CRASH, ({ payload }) => ending.reject(failureOf(payload.error)));
   signal?.addEventListener('abort', stop, { once: true });
-
-  const holdBack = (partition: number): void => {
-    const held = options.hold?.(partition) ?? null;
-    if (held === null) return;
-    const place = [{ topic, partitions: [partition] }];
-    consumer.pause(place);
-    held.then(() => consumer.resume(place)).catch((error: unknown) => ending.reject(error));
-  };
 
   const eachBatch = async (payload: EachBatchPayload): Promise<void> => {
     const { batch } = payload;
@@ -60,14 +96,13 @@ export const readTopic = async (
       if (signal?.aborted === true) return;
       if (wanted.length > 0) await handle(wanted);
     } catch (error) {
-      ending.reject(error);
+      ending.reject(new HandlerFailure(error));
       return;
     }
     payload.resolveOffset(batch.lastOffset());
     next.set(partition, BigInt(batch.lastOffset()) + 1n);
-    if (isRead(partition)) consumer.pause([{ topic, partitions: [partition] }]);
-    else holdBack(partition);
-    if (isAllRead()) ending.resolve(undefined);
+    if (isRead(reading, partition)) consumer.pause([{ topic, partitions: [partition] }]);
+    if (isAllRead(reading)) ending.resolve(undefined);
     else await payload.heartbeat();
   };
 
@@ -83,8 +118,7 @@ export const readTopic = async (
     for (const [partition, offset] of next) consumer.seek({ topic, partition, offset: String(offset) });
     await ending.promise;
   } catch (error) {
-    // What the caller's own handler threw is the caller's.
-    throw error instanceof Error && !error.name.startsWith('KafkaJS') ? error : failureOf(error);
+    throw error instanceof HandlerFailure ? error.thrown : failureOf(error);
   } finally {
     signal?.removeEventListener('abort', stop);
     await endConsumer(connections, consumer);

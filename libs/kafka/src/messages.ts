@@ -273,8 +273,10 @@ export interface LogKeyRecord {
   readonly id: string;
   readonly name: string;
   readonly publicKey: Uint8Array;
-  readonly wrapped: Uint8Array;
-  readonly validFrom: string;
+  /** Null once it is out of force. */
+  readonly wrapped: Uint8Array | null;
+  /** Null before it is in force. */
+  readonly validFrom: string | null;
   readonly validUntil: string | null;
 }
 
@@ -301,7 +303,7 @@ export const encodeLogKey = (key: LogKeyRecord): OutgoingMessage => ({
     publicKey: base64(key.publicKey),
     validFrom: key.validFrom,
     validUntil: key.validUntil,
-    wrapped: base64(key.wrapped),
+    wrapped: key.wrapped === null ? null : base64(key.wrapped),
   }),
   headers: jsonHeaders,
 });
@@ -341,8 +343,15 @@ export const decodeKey = ({ key, value }: ConsumedMessage): DecodedKey => {
   if (key === `${logKeyPrefix}${id}`) {
     const [name, validFrom, validUntil] = [read.text('name'), read.text('validFrom'), read.text('validUntil')];
     const [publicKey, wrapped] = [bytesOf(read.text('publicKey')), bytesOf(read.text('wrapped'))];
-    if (name !== '' && validFrom !== '' && publicKey.length > 0 && wrapped.length > 0) {
-      const record = { id, name, publicKey, wrapped, validFrom, validUntil: validUntil === '' ? null : validUntil };
+    if (name !== '' && publicKey.length > 0) {
+      const record = {
+        id,
+        name,
+        publicKey,
+        wrapped: wrapped.length === 0 ? null : wrapped,
+        validFrom: validFrom === '' ? null : validFrom,
+        validUntil: validUntil === '' ? null : validUntil,
+      };
       return { kind: 'log-key', record };
     }
   }

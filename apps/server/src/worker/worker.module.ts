@@ -1,6 +1,7 @@
 import { Module } from '@nestjs/common';
 import { CircuitBreaker } from './circuit-breaker.js';
 import { CronWatch } from './cron-watch.js';
+import { KafkaRelay } from './kafka-relay.js';
 import { OpenInvocations } from './open-invocations.js';
 import { ExportMaker } from '../control/exports/export-maker.js';
 import { KeepingWorkModule } from '../control/keeping/keeping.module.js';
