@@ -382,6 +382,12 @@ export const eventStoreContract = (name: string, openSubject: OpenSubject): void
         await expect(impatient.store.claim(request(of))).rejects.toBeInstanceOf(LogBusy);
         await impatient.close();
       });
+
+      it('make a second one give up as soon as it says itself', async () => {
+        const of = account();
+        await store.claim(request(of));
+        await expect(store.claim({ ...request(of), waitMs: 0 })).rejects.toBeInstanceOf(LogBusy);
+      });
     });
   });
 };

@@ -85,6 +85,8 @@ export interface ClaimRequest {
   /** Noted with the claim, handed to a later attempt as `previousInvocationId` if this one is lost. */
   readonly invocationId: string | null;
   readonly leaseMs: number;
+  /** Longest wait for another holder, ms; omitted = the store's `claimWaitMs`. */
+  readonly waitMs?: number;
 }
 
 export interface ReadRange {

@@ -134,7 +134,7 @@ export const memoryEventStore = (options: MemoryStoreOptions = {}): EventStore =
       claimPatiently(
         () => whenOpen(() => tryClaim(request)),
         (ms) => endings.waitFor(request.account, request.key, ms),
-        options.claimWaitMs ?? 30_000,
+        request.waitMs ?? options.claimWaitMs ?? 30_000,
       ),
     renewClaim: (account, key, token, leaseMs) =>
       whenOpen(() => {

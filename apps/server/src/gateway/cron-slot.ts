@@ -3,7 +3,7 @@ import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { v7 as uuidv7 } from 'uuid';
-import type { EventStore, StreamWrite } from '#event-store';
+import { LogBusy, type EventStore, type StreamWrite } from '#event-store';
 import { FiringSuperseded, type Answer, type FiringEnd } from '#firing';
 import {
   cronRunStream,
@@ -36,7 +36,7 @@ import { digestOf, type Json, type NewEvent } from '#record';
 import type { Envelope, Sealing } from '#sealing';
 import { Answers } from './answers.js';
 import { CronStreams, type FoundJob, type FoundRun } from './cron-streams.js';
-import { oneAtATime } from './held-claim.js';
+import { inTurn } from './held-claim.js';
 import { HookFiring } from './hook-firing.js';
 import { inUtc } from './instants.js';
 import { hookOrder, IsLease, longestLease, StepBody, stepFields } from './lifecycle-body.js';
@@ -142,6 +142,12 @@ export class TakeSlot extends AccountCommand<SlotAnswer> {
   }
 }
 
+/** How long a slot waits for the turn of its job, ms, and how often it looks meanwhile whether it is decided. */
+const patienceMs = 30_000;
+const lookAgainMs = 100;
+
+const nothingYet = (): Promise<null> => Promise.resolve(null);
+
 @CommandHandler(TakeSlot)
 export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer> {
   constructor(
@@ -155,17 +161,23 @@ export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer>
   }
 
   /**
-   * Slots of one job come one at a time, so that one that is not to run fires no hook; that none runs beside another is
-   * for the version of the job's stream to see to, whoever comes.
+   * One slot of a job fires its hook at a time, so that one that is not to run fires none; that none runs beside another
+   * is for the version of the job's stream to see to, whoever comes.
    */
   protected override async run(command: TakeSlot): Promise<SlotAnswer> {
     const { account } = command.meta;
-    const before = await this.streams.run(account, command.slot.runId);
-    if (before.run.state !== 'unused') return this.repeated(command, before.run);
-    const key = `cron job ${digestOf(command.slot.jobId)}`;
-    return oneAtATime(this.store, { account, key, invocationId: null }, () =>
-      untilDecided(() => this.attempt(command)),
-    );
+    const wanted = { account, key: `cron job ${digestOf(command.slot.jobId)}`, invocationId: null };
+    const deadline = Date.now() + patienceMs;
+    while (Date.now() < deadline) {
+      const decided = await this.decide(command, nothingYet);
+      if (decided !== null) return decided;
+      const fire = (seen: Seen): Promise<SlotAnswer> => this.fire(command, seen);
+      const answer = await inTurn(this.store, wanted, lookAgainMs, () =>
+        untilDecided(() => this.decide(command, fire)),
+      );
+      if (answer !== null) return answer;
+    }
+    throw new LogBusy('another slot of this job is still being decided');
   }
 
   protected override async replay(command: TakeSlot): Promise<SlotAnswer> {
@@ -178,9 +190,11 @@ export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer>
     return this.answer(command, run);
   }
 
-  /** Null when a stream moved meanwhile. */
-  private async attempt(command: TakeSlot): Promise<SlotAnswer | null> {
-    const { meta, slot } = command;
+  /** The answer; null when a stream moved meanwhile. `fire` is asked where the slot is free. */
+  private async decide(
+    command: TakeSlot,
+    fire: (seen: Seen) => Promise<SlotAnswer | null>,
+  ): Promise<SlotAnswer | null> {
     const seen = await this.look(command);
     switch (decideSlot(seen.own.run, seen.job.openRun)) {
       case 'repeated':
@@ -188,8 +202,12 @@ export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer>
       case 'overlapped':
         return this.overlap(command, seen);
       case 'fire':
-        break;
+        return fire(seen);
     }
+  }
+
+  private async fire(command: TakeSlot, seen: Seen): Promise<SlotAnswer> {
+    const { meta, slot } = command;
     const firing: SlotFiring = { invocationId: uuidv7(), decides: false };
     const { invocationId } = firing;
     const request = {

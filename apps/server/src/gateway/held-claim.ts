@@ -1,8 +1,8 @@
-import type { Claim, CommandResult, EventStore } from '#event-store';
+import { LogBusy, type Claim, type CommandResult, type EventStore } from '#event-store';
 import { digestOf } from '#record';
 
 /** How long a claim holds without a sign of life, ms; a retry after a crash waits as long. */
-const leaseMs = 10_000;
+const leaseMs = 6_000;
 
 /** What a claim is for. */
 interface Wanted {
@@ -43,9 +43,21 @@ export const onceUnderClaim = async <T>(
   }
 };
 
-/** One at a time, over all replicas. It orders who comes first; what must hold, the log's versions hold. */
-export const oneAtATime = async <T>(store: EventStore, wanted: Wanted, work: () => Promise<T>): Promise<T> => {
-  const claim = await claimed(store, wanted);
+/**
+ * Work that only one does at a time, over all replicas. Null when another had the turn for `waitMs`: look again whether
+ * there is anything left to do. It orders who comes first; what must hold, the log's versions hold.
+ */
+export const inTurn = async <T>(
+  store: EventStore,
+  wanted: Wanted,
+  waitMs: number,
+  work: () => Promise<T>,
+): Promise<T | null> => {
+  const claim = await claimed(store, wanted, waitMs).catch((error: unknown) => {
+    if (error instanceof LogBusy) return null;
+    throw error;
+  });
+  if (claim === null) return null;
   if (claim.kind === 'done') throw new Error(`${wanted.key} was ended as if it were a command`);
   try {
     return await renewing(store, wanted, claim, work);
@@ -57,8 +69,11 @@ export const oneAtATime = async <T>(store: EventStore, wanted: Wanted, work: () 
 const claimed = async (
   store: EventStore,
   { account, key, invocationId }: Wanted,
+  waitMs?: number,
 ): Promise<Exclude<Claim, { kind: 'mismatch' }>> => {
-  const claim = await store.claim({ account, key, requestDigest: digestOf(key), invocationId, leaseMs });
+  const requestDigest = digestOf(key);
+  const waits = waitMs === undefined ? {} : { waitMs };
+  const claim = await store.claim({ account, key, requestDigest, invocationId, leaseMs, ...waits });
   if (claim.kind === 'mismatch') throw new Error(`claim ${key} belongs to something else`);
   return claim;
 };

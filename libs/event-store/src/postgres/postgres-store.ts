@@ -114,7 +114,7 @@ export const postgresEventStore = (options: PostgresStoreOptions): EventStore =>
       return claimPatiently(
         () => tryClaim(request, token),
         (ms) => endings.waitFor(request.account, request.key, ms),
-        options.claimWaitMs ?? 30_000,
+        request.waitMs ?? options.claimWaitMs ?? 30_000,
       );
     },
     renewClaim: (account, key, token, leaseMs) =>
