@@ -135,7 +135,7 @@ export const copyDatabase = async (url: string): Promise<TestDatabase> => {
   const cluster = await sharedCluster();
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   const from = new URL(url).pathname.slice(1);
-  await asSuperuser(cluster.url(), [`create database ${name} template ${from}`]);
+  await asSuperuser(cluster.url(), [`create database ${name} template ${from} strategy file_copy`]);
   return {
     url: cluster.url(name),
     drop: () => asSuperuser(cluster.url(), [`drop database ${name} with (force)`]),

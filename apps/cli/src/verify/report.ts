@@ -63,21 +63,28 @@ export const summaryJson = (summary: VerifySummary): string =>
     })),
   });
 
-/** The sum in words: what every kind of fault means, what was checked, and what could not be. */
-export const summaryLines = (summary: VerifySummary): readonly string[] => {
-  const { faults, faultsByCode, notes } = summary;
+/** What every sum has. */
+export interface Sum {
+  readonly faults: number;
+  readonly faultsByCode: Readonly<Record<string, number>>;
+  readonly notes: readonly string[];
+}
+
+/** The sum in words: what every kind of fault means, what could not be checked, and what was. */
+export const sumLines = ({ faults, faultsByCode, notes }: Sum, checked: string): readonly string[] => {
   const codes = Object.entries(faultsByCode) as [keyof typeof faultMeanings, number][];
   const widest = Math.max(0, ...codes.map(([code]) => code.length));
   const meanings = codes.map(([code, count]) => `${code.padEnd(widest)}  ${count} ×  ${faultMeanings[code]}`);
   return [
     ...(faults === 0 ? [] : ['', ...meanings, '']),
     ...notes.map((note) => `note: ${plain(note)}`),
-    checkedWords(summary),
+    checked,
     faults === 0 ? 'No fault was found.' : `${number(faults)} ${faults === 1 ? 'fault' : 'faults'}.`,
   ];
 };
 
-const checkedWords = ({ events, accounts, blobs, dataKeys, outside }: VerifySummary): string => {
+/** What was checked of a log, in words. */
+export const checkedWords = ({ events, accounts, blobs, dataKeys, outside }: VerifySummary): string => {
   const sum = (of: 'sealed' | 'checkpoints' | 'purged'): number =>
     accounts.reduce((all, account) => all + account[of], 0);
   const purged = sum('purged') === 0 ? '' : `, ${number(sum('purged'))} purged on record`;

@@ -52,31 +52,34 @@ async function* linesOf(file: string, size: number): AsyncIterable<OutsideLine> 
 }
 
 const logKeysOf = (text: string): readonly LogKey[] => {
-  const verifier = readVerifierKey(text.trim());
-  if (verifier !== null) return [{ verifier, validFrom: -Infinity, validUntil: null }];
+  const key = keyOf({ verifierKey: text.trim() });
+  if (key !== null) return [key];
   if (existsSync(text)) return keysIn(text);
   throw new Misuse(`--log-key "${text}" is neither a public key (name+id+base64) nor a file`);
 };
 
 /** A key of `log-keys.json`; one that only the file knows any more is without its times. */
 interface StoredKey {
-  readonly verifierKey: string;
+  readonly verifierKey?: string;
   readonly validFrom?: string;
   readonly validUntil?: string | null;
 }
 
-/** Keys of a `log-keys.json`, or of a text with a key on each line. */
 const keysIn = (path: string): readonly LogKey[] => {
-  const text = readFileSync(path, 'utf8');
-  if (!text.trimStart().startsWith('{')) {
-    return text
-      .split('\n')
-      .filter((line) => line.trim() !== '')
-      .flatMap(logKeysOf);
-  }
-  const keys = storedKeys(text).map(keyOf);
-  if (keys.length > 0 && keys.every((key) => key !== null)) return keys;
+  const keys = readLogKeys(readFileSync(path, 'utf8'));
+  if (keys !== null) return keys;
   throw new Failure(`${path} does not hold the public keys of a log.`);
+};
+
+/** Keys of a `log-keys.json`, or of a text with a key on each line; null for a text that holds none. */
+export const readLogKeys = (text: string): readonly LogKey[] | null => {
+  const keys = text.trimStart().startsWith('{')
+    ? storedKeys(text).map(keyOf)
+    : text
+        .split('\n')
+        .filter((line) => line.trim() !== '')
+        .map((line) => keyOf({ verifierKey: line.trim() }));
+  return keys.length > 0 && keys.every((key) => key !== null) ? keys : null;
 };
 
 const storedKeys = (text: string): readonly StoredKey[] => {
@@ -89,7 +92,7 @@ const storedKeys = (text: string): readonly StoredKey[] => {
 };
 
 const keyOf = ({ verifierKey, validFrom, validUntil }: StoredKey): LogKey | null => {
-  const verifier = readVerifierKey(verifierKey);
+  const verifier = typeof verifierKey === 'string' ? readVerifierKey(verifierKey) : null;
   if (verifier === null) return null;
   const from = validFrom === undefined ? -Infinity : Date.parse(validFrom);
   return { verifier, validFrom: from, validUntil: typeof validUntil === 'string' ? Date.parse(validUntil) : null };

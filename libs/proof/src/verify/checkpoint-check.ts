@@ -34,7 +34,8 @@ export const signedRootOf = (row: CheckpointRow, rules: CheckpointRules): Hash |
   if (!isOriginOf(checkpoint.origin, rules)) {
     return report('checkpoint-unreadable', `its note is of another log or account (${checkpoint.origin})`);
   }
-  if (!by.some(({ id }) => id === row.keyId)) report('checkpoint-changed', `key ${row.keyId} did not sign its note`);
+  if (row.keyId !== null && !by.some(({ id }) => id === row.keyId))
+    report('checkpoint-changed', `key ${row.keyId} did not sign its note`);
   if (!by.some((key) => isInForce(rules.keys, key, row.signedAt))) {
     const keys = by.map(({ id }) => id).join(', ');
     report('checkpoint-key', `key ${keys} was not in force at ${timeText(row.signedAt)}`);

@@ -4,7 +4,7 @@ import { placeOf } from './checkpoint-check.js';
 import type { FaultCode, OnFault } from './fault.js';
 import { hashAt } from './hashes.js';
 import type { LogSource } from './source.js';
-import type { TrustedKeys } from './trusted-keys.js';
+import type { LogKey, TrustedKeys } from './trusted-keys.js';
 import { isInForce } from './trusted-keys.js';
 
 /** What the checkpoint file says, once read. */
@@ -19,6 +19,34 @@ export interface OutsideFindings {
   /** Lines whose writer was interrupted: they stay as nothing that can be read. */
   readonly cutOff: number;
 }
+
+/** What a checkpoint file alone says. */
+export interface CheckpointFileSummary {
+  readonly faults: number;
+  readonly lines: number;
+  readonly newest: string | null;
+  readonly logId: string | null;
+  readonly cutOff: number;
+  /** The newest size of each account. */
+  readonly accounts: readonly { readonly account: string; readonly size: number }[];
+}
+
+/** Verifies a checkpoint file by itself: every line signed by one of the keys, and none that contradicts another. */
+export const verifyCheckpointFile = async (
+  lines: AsyncIterable<OutsideLine>,
+  logKeys: readonly LogKey[],
+  onFault: OnFault,
+): Promise<CheckpointFileSummary> => {
+  let faults = 0;
+  const count: OnFault = (fault) => {
+    faults += 1;
+    onFault(fault);
+  };
+  const keys = { keys: logKeys, verifiers: logKeys.map(({ verifier }) => verifier), from: 'given', newer: [] } as const;
+  const { roots, ...found } = await readOutside(lines, null, keys, count);
+  const accounts = [...roots].map(([account, known]) => ({ account, size: known.at(-1)?.size ?? 0 }));
+  return { faults, ...found, accounts };
+};
 
 /** A line of the file; `ends` tells whether a newline follows. */
 export interface OutsideLine {
@@ -46,11 +74,11 @@ const askAt = 1_000;
 
 /**
  * Reads the checkpoint file from its beginning: every line signed, none that contradicts the one before, and all of
- * them known to the database. Memory grows with the number of accounts only.
+ * them known to the database, where there is one. Memory grows with the number of accounts only.
  */
 export const readOutside = async (
   lines: AsyncIterable<OutsideLine>,
-  source: Pick<LogSource, 'checkpointRoots'>,
+  source: Pick<LogSource, 'checkpointRoots'> | null,
   keys: TrustedKeys,
   onFault: OnFault,
 ): Promise<OutsideFindings> => {
@@ -140,9 +168,13 @@ const readLine = (state: ReadState, line: OutsideLine, keys: TrustedKeys, onFaul
 const toleranceMs = 60_000;
 
 /** What the database has of what the file says. What it lacks, the events themselves have to show. */
-const ask = async (state: ReadState, source: Pick<LogSource, 'checkpointRoots'>, onFault: OnFault): Promise<void> => {
+const ask = async (
+  state: ReadState,
+  source: Pick<LogSource, 'checkpointRoots'> | null,
+  onFault: OnFault,
+): Promise<void> => {
   const asked = state.asked.splice(0);
-  if (asked.length === 0) return;
+  if (asked.length === 0 || source === null) return;
   const roots = await source.checkpointRoots(asked);
   asked.forEach(({ account, size, root, at }, index) => {
     const found = roots[index] ?? null;

@@ -128,7 +128,8 @@ export interface CheckpointRow {
   readonly root: Buffer;
   readonly note: string;
   readonly signedAt: number;
-  readonly keyId: string;
+  /** The key that the row says signed it; null where nothing says so beside the note. */
+  readonly keyId: string | null;
 }
 
 /** A row of `log_key`. */
