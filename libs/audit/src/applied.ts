@@ -1,4 +1,4 @@
-import type { Sql } from '#event-store';
+import type { Sql, StoredEvent } from '#event-store';
 
 /**
  * What a generation has taken, as a set: everything up to a position, and spans of positions beyond it. From Kafka,
@@ -120,4 +120,27 @@ const nextEnd = async (sql: Sql, generation: number, complete: bigint): Promise<
     [generation, complete, spansAtOnce],
   );
   return row?.last === null || row === undefined ? complete : BigInt(row.last);
+};
+
+/**
+ * Events that are still in the record. A topic keeps what was purged from the log; a read model that is built from it
+ * must not bring it back.
+ */
+export const withoutPurged = async (sql: Sql, events: readonly StoredEvent[]): Promise<readonly StoredEvent[]> => {
+  const [first] = events;
+  if (first === undefined) return events;
+  const rows = await sql.query<{ account: string; first: string; last: string }>(
+    `select p.account, p.first, p.last
+     from (select account, min(position) as least, max(position) as most
+       from unnest($1::text[], $2::bigint[]) e(account, position) group by account) a
+     join purged_range p on p.account = a.account and p.first <= a.most and p.last >= a.least
+     order by p.account, p.first`,
+    [events.map(({ event }) => event.account), events.map(({ position }) => String(position))],
+  );
+  if (rows.length === 0) return events;
+  const ranges = rows.map((row) => ({ account: row.account, first: BigInt(row.first), last: BigInt(row.last) }));
+  return events.filter(
+    ({ event, position }) =>
+      !ranges.some(({ account, first, last }) => account === event.account && first <= position && position <= last),
+  );
 };

@@ -12,6 +12,7 @@ export {
   rebuildReadModel,
 } from './read-models.js';
 export type { RowDifference } from './compare-tables.js';
+export type { ComparedSide } from './compare-tables.js';
 export { compareTables } from './compare-tables.js';
 export {
   abandonLoading,
@@ -61,6 +62,7 @@ export { ReadRecorder } from './read-recorder.js';
 export type { LiveQuery, LiveStep } from './live-events.js';
 export { followAccount } from './live-events.js';
 export type { Span } from './applied.js';
+export { withoutPurged } from './applied.js';
 export type { PartitionEnd, PartitionHandled, PartitionReached } from './partitions.js';
 export {
   completePosition,

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import type { StoredEvent } from '#event-store';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
@@ -12,11 +12,13 @@ import { record } from './record.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
 import type { TestInvocation } from './test-record.js';
 
+jest.setTimeout(60_000);
+
 let ledger: TestLedger;
 
 beforeEach(async () => {
   ledger = openTestLedger(await createLedgerDatabase());
-});
+}, 60_000);
 
 afterEach(async () => {
   await ledger.close();
@@ -212,6 +214,24 @@ describe('partitions that several workers take', () => {
       { generation: live.generation, state: 'retired' },
       { generation: building.generation, state: 'live' },
     ]);
+  });
+
+  it('bring nothing back that was purged from the record', async () => {
+    await ledger.write(...invocationsOf(6));
+    const events = await ledger.store.readAll(-1n, 100);
+    const [purged] = events.filter(({ event }) => event.invocationId === 'i2' && event.type === 'invocation.opened');
+    const last = events.filter(({ event }) => event.invocationId === 'i2').at(-1);
+    await ledger.sql.query(
+      'insert into purged_range (account, first, last, said_at, purged_at) values ($1, $2, $3, 0, now())',
+      ['a', purged?.position, last?.position],
+    );
+    const generation = await only(record);
+    await take(record, generation, 0, events, 0, events.length);
+    const rows = await ledger.sql.query<{ id: string }>(
+      `select invocation_id as id from rm${String(generation.generation)}_invocation order by position, account`,
+    );
+    expect(rows.map(({ id }) => id).sort()).toEqual(['i0', 'i1', 'i3', 'i4', 'i5']);
+    expect(await position(generation)).toBe(BigInt(events.length) - 1n);
   });
 
   it('stop with the first batch after other tables took the place of theirs', async () => {

@@ -1,5 +1,5 @@
 import type { EventStore, Sql, StoredEvent } from '#event-store';
-import { appliedSpans, joinSpans, lockGeneration, noteApplied, outside, type Span } from './applied.js';
+import { appliedSpans, joinSpans, lockGeneration, noteApplied, outside, withoutPurged, type Span } from './applied.js';
 import type { Projection } from './projection.js';
 import {
   followerName,
@@ -48,16 +48,20 @@ export const handlePartition = async (
 ): Promise<PartitionHandled> => {
   await lockGeneration(sql, generation, 'beside');
   if ((await lockPartition(sql, generation, end)) < end.before) return { state: 'behind' };
+  const given = inOrder(events);
+  // Before the complete part: what is joined to it meanwhile is in one of the two, and never in neither.
+  const spans = await appliedSpans(
+    sql,
+    generation,
+    given[0]?.globalPosition ?? 0n,
+    given.at(-1)?.globalPosition ?? -1n,
+  );
   const found = (await reachedGenerations(sql, name)).find((one) => one.generation === generation);
   if (found === undefined) return { state: 'retired', setAside: [] };
-  const fresh = inOrder(events).filter(({ globalPosition }) => globalPosition > found.position);
-  const [first, last] = [fresh[0], fresh.at(-1)];
-  if (first === undefined || last === undefined) {
-    await movePartition(sql, generation, end, -1n);
-    return { state: found.state === 'live' ? 'live' : 'building', setAside: [] };
-  }
-  const unapplied = outside(await appliedSpans(sql, generation, first.globalPosition, last.globalPosition), fresh);
-  const own = unapplied.filter(({ event }) => projection.types.includes(event.type));
+  const fresh = given.filter(({ globalPosition }) => globalPosition > found.position);
+  const unapplied = outside(spans, fresh);
+  const wanted = unapplied.filter(({ event }) => projection.types.includes(event.type));
+  const own = await withoutPurged(sql, wanted);
   const target = { sql, table: tableNames(generation), store };
   const setAside = await applySettingAside(projection, { name, generation }, own, target);
   await noteApplied(
@@ -65,7 +69,7 @@ export const handlePartition = async (
     generation,
     unapplied.map(({ globalPosition }) => globalPosition),
   );
-  await movePartition(sql, generation, end, last.globalPosition);
+  await movePartition(sql, generation, end, given.at(-1)?.globalPosition ?? -1n);
   return { state: found.state === 'live' ? 'live' : 'building', setAside };
 };
 
@@ -189,14 +193,16 @@ export const findGap = async (
   sql: Sql,
   { name, generation }: Pick<Generation, 'name' | 'generation'>,
 ): Promise<Span | null> => {
-  const found = (await reachedGenerations(sql, name)).find((one) => one.generation === generation);
-  if (found === undefined) return null;
-  const [row] = await sql.query<{ first: string | null }>(
-    'select min(first) as first from read_model_span where generation = $1 and first > $2',
-    [generation, found.position],
+  const [row] = await sql.query<{ position: string; next: string | null }>(
+    `select m.position, (select min(s.first) from read_model_span s
+         where s.generation = m.generation and s.first > m.position) as next
+     from (select m.generation, greatest(m.position, f.position) as position from read_model m
+       left join follower f on f.name = $2 and f.shard = 0 where m.generation = $1) m`,
+    [generation, followerName({ name, generation })],
   );
-  const next = BigInt(row?.first ?? -1);
-  return next > found.position + 1n ? { first: found.position + 1n, last: next - 1n } : null;
+  if (row === undefined || row.next === null) return null;
+  const [position, next] = [BigInt(row.position), BigInt(row.next)];
+  return next > position + 1n ? { first: position + 1n, last: next - 1n } : null;
 };
 
 /** Counts a gap as complete: its events are in no topic, because they were removed from the record. */

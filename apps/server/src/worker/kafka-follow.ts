@@ -7,6 +7,7 @@ import {
   passGap,
   reachedPartitions,
   savePlaces,
+  withoutPurged,
   type Generation,
   type Handled,
   type Projection,
@@ -99,7 +100,8 @@ const asOneLog = (options: KafkaFollowing, kafka: Kafka, names: TopicNames): Fol
   });
   let notedAt = 0;
   const take = async (events: readonly StoredEvent[], tx: Sql): Promise<void> => {
-    const result = await handleEvents(projection, generation, events, tx, store);
+    const kept = await withoutPurged(tx, events);
+    const result = await handleEvents(projection, generation, kept, tx, store);
     const last = events.at(-1);
     if (last !== undefined && performance.now() - notedAt > placesEveryMs) {
       await savePlaces(tx, generation.generation, last.globalPosition, tail.places(last.globalPosition));
