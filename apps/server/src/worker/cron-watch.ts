@@ -17,8 +17,11 @@ import type { RecordedEvent } from '#record';
 /** How often the clock is looked at, ms. */
 const lookMs = 1_000;
 
-/** Runs, and slots, that one look at the clock judges at most. */
+/** Runs, and declarations, that one look at the clock judges at most. */
 const judgedAtOnce = 500;
+
+/** Slots of one declaration that one look judges at most: after an outage no job keeps the others waiting. */
+const slotsAtOnce = 100;
 
 /** Names the turn of one replica at a time. */
 const turnKey = 7_204_115_306;
@@ -202,52 +205,53 @@ const noteMissed = async (store: EventStore, sql: Sql, now: Date): Promise<numbe
     [now.toISOString(), judgedAtOnce],
   );
   let missed = 0;
-  let left = judgedAtOnce;
   for (const row of rows) {
-    const judged = await judgeSlots(store, row, now, left);
-    missed += judged.missed;
-    left -= judged.slots;
-    await moveOn(sql, row, judged.next);
-    if (left <= 0) break;
+    const { due, next } = dueSlots(row, now);
+    missed += await noteThoseMissed(store, row, due);
+    await moveOn(sql, row, next);
   }
   return missed;
 };
 
-/** Judges the slots of one declaration that are overdue, at most `most` of them. */
-const judgeSlots = async (
-  store: EventStore,
-  row: Expectation,
-  now: Date,
-  most: number,
-): Promise<{ readonly slots: number; readonly missed: number; readonly next: Date | null }> => {
+/** The slots of one declaration that are overdue, at most `slotsAtOnce`, and the one after them. */
+const dueSlots = (row: Expectation, now: Date): { readonly due: readonly Date[]; readonly next: Date | null } => {
   const read = readSchedule(row.schedule, row.time_zone);
-  let missed = 0;
-  let slots = 0;
-  let slot: Date | null = row.next_slot;
   const isDue = (at: Date): boolean => at.getTime() + row.grace_seconds * 1000 <= now.getTime();
   const isExpected = (at: Date): boolean => row.ends_at === null || at < row.ends_at;
-  for (; slot !== null && isExpected(slot) && isDue(slot) && slots < most; slots += 1) {
-    if (await noteIfMissed(store, row, slot)) missed += 1;
+  const due: Date[] = [];
+  let slot: Date | null = row.next_slot;
+  while (slot !== null && isExpected(slot) && isDue(slot) && due.length < slotsAtOnce) {
+    due.push(slot);
     slot = read.kind === 'schedule' ? read.schedule.next(slot) : null;
   }
-  return { slots, missed, next: slot !== null && isExpected(slot) ? slot : null };
+  return { due, next: slot !== null && isExpected(slot) ? slot : null };
 };
 
-/** True when it is this that put the slot down as missed. One that came, or was put down before, is left alone. */
-const noteIfMissed = async (store: EventStore, row: Expectation, slot: Date): Promise<boolean> => {
-  const { account, job_id: jobId } = row;
-  const slotAt = slot.toISOString();
-  const runId = runIdOf(account, jobId, slotAt);
-  const events = missedSlot(
-    { runId, jobId, slotAt },
-    { schedule: row.schedule, timeZone: row.time_zone },
-    row.agent_id,
-  );
-  const result = await store.append({
-    account,
-    writes: [{ stream: cronRunStream(runId), expectedVersion: 0, events }],
+/** How many of these slots it is this that put down as missed. One that came, or was put down before, is left alone. */
+const noteThoseMissed = async (store: EventStore, row: Expectation, slots: readonly Date[]): Promise<number> => {
+  const { account, job_id: jobId, schedule, time_zone: timeZone, agent_id: agentId } = row;
+  const own = slots.map((slot) => {
+    const slotAt = slot.toISOString();
+    return { runId: runIdOf(account, jobId, slotAt), jobId, slotAt };
   });
-  return result.kind === 'appended';
+  const versions = await Promise.all(own.map(({ runId }) => store.streamVersion(account, cronRunStream(runId))));
+  const writes = own
+    .filter((_, index) => versions[index] === 0)
+    .map((slot) => ({
+      stream: cronRunStream(slot.runId),
+      expectedVersion: 0,
+      events: missedSlot(slot, { schedule, timeZone }, agentId),
+    }));
+  if (writes.length === 0) return 0;
+  const together = await store.append({ account, writes });
+  if (together.kind === 'appended') return writes.length;
+  // One of them came in this very moment: the others by themselves.
+  let missed = 0;
+  for (const write of writes) {
+    const result = await store.append({ account, writes: [write] });
+    if (result.kind === 'appended') missed += 1;
+  }
+  return missed;
 };
 
 const moveOn = async (sql: Sql, row: Expectation, next: Date | null): Promise<void> => {
