@@ -8,6 +8,7 @@ import { measureMemory } from './memory.js';
 import { measureNeighbours } from './neighbours.js';
 import { measureReading } from './reads.js';
 import { measureRecording } from './recording.js';
+import { measureRelay } from './relay.js';
 import { measureSandbox } from './sandbox-chain.js';
 
 /**
@@ -25,6 +26,7 @@ const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   sandbox: () => measureSandbox(),
   neighbours: () => measureNeighbours(rounds, 10 * second),
   followers: () => measureFollowers(rounds, 8 * second),
+  relay: () => measureRelay(rounds, quick ? 20_000 : 200_000),
   memory: () => measureMemory(),
   reads: () => measureReading(quick ? 20_000 : 1_000_000),
 };
