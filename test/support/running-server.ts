@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** The built program, running as a process of its own. */
@@ -54,7 +54,12 @@ export interface StartOptions {
   readonly cwd?: string;
 }
 
-const root = new URL('../../', import.meta.url).pathname;
+/** The project's folder, wherever this file was compiled to. */
+const root = ((): string => {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'nest-cli.json'))) folder = dirname(folder);
+  return folder;
+})();
 
 /** Builds the program where its sources changed; a build that is under way in another process is waited for. */
 export const ensureBuilt = (): void => {
