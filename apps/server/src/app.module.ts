@@ -5,6 +5,7 @@ import { PlatformModule } from '#platform';
 import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
+import { AsyncApiRoute } from './control/asyncapi.js';
 import { EventSchemasRoute } from './control/event-schemas.js';
 import { KeepingModule } from './control/keeping/keeping.module.js';
 import type { LogKeys } from './control/proofs/log-keys.js';
@@ -39,7 +40,7 @@ export class AppModule {
     const modules = [...roles].flatMap((role) => modulesOf[role]);
     return {
       module: AppModule,
-      controllers: roles.has('control') ? [EventSchemasRoute] : [],
+      controllers: roles.has('control') ? [EventSchemasRoute, AsyncApiRoute] : [],
       imports: [
         PlatformModule.with(services),
         AccountsModule.with(services.directory, roles.has('control') ? 'routes' : 'views'),
