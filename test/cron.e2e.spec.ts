@@ -1,6 +1,7 @@
 /* eslint-disable @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-member-access,
    @typescript-eslint/no-unsafe-call, @typescript-eslint/no-unsafe-return -- an answer is whatever the server said;
    expectations say what it is */
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { installPlugin, lifecycleClients, type LifecycleClients } from './support/lifecycle-clients.js';
 import { startServer, until, type RunningServer } from './support/running-server.js';
@@ -21,6 +22,8 @@ const slot = (slotAt: string, more: object = {}): object => ({
 /** Rewrites what is to be quiet, vetoes at night, is busy with slow agents, at odds with bad ones. */
 const source = `
   globalThis.middleware.cronJobFiring = async (c, tools) => {
+    const end = Date.now() + (c.agentId === 'slow' ? 1500 : 0);
+    while (Date.now() < end);
     if (c.prompt.includes('night')) return tools.cancel('maintenance window');
     return c.prompt.replace('Write', 'Quietly write');
   };
@@ -251,8 +254,20 @@ describe('a declared job', () => {
 const begun = async (hook: string): Promise<number> =>
   (await clients.events('invocation.opened')).filter((event) => event.hook === hook).length;
 
-describe('a server that is killed while it tells of a run', () => {
-  it('has told at most once: the run is closed, and the audit says that telling was lost (MW-96)', async () => {
+describe('a server that is killed', () => {
+  it('while cronJobFiring runs has started nothing: the slot fires again and runs once (MW-94)', async () => {
+    const started = (await clients.events('cron.run_started')).length;
+    const lost = take('interrupted', slot(ten, { agentId: 'slow' })).catch(() => null);
+    await delay(700);
+    await server.kill();
+    expect(await lost).toBeNull();
+    server = await startServer({ dataDir: first.dataDir });
+    clients = clients.at(server);
+    expect((await take('interrupted', slot(ten, { agentId: 'slow' }))).body).toMatchObject({ decision: 'run' });
+    expect((await clients.events('cron.run_started')).length).toBe(started + 1);
+  }, 120_000);
+
+  it('while it tells of a run has told at most once: the run is closed, and the audit says that telling was lost (MW-96)', async () => {
     const { body } = await take('crash', slot(ten, { agentId: 'slow' }));
     const before = await begun('cronJobCompleted');
     const completion = `/cron-runs/${body.runId}/completion`;

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { memoryEventStore, postgresEventStore, type EventStore } from '#event-store';
 import { cronRunStream } from '#lifecycles';
 import { memorySealing } from '#sealing';
+import { eventFaults } from '../../../../test/support/event-faults.js';
 import { createLedgerDatabase, type TestDatabase } from '../../../../test/support/test-postgres.js';
 import { account, dyingAt, lifecycleTypes, lifecycleWorld, recordOf } from './testing/lifecycle-world.js';
 
@@ -129,6 +130,25 @@ describe('a run', () => {
     const late = lifecycleWorld(counting, memorySealing());
     expect(await late.slot('j', '2027-01-01T00:00:00.000Z')).toMatchObject({ decision: 'run' });
     expect(read).toBeLessThan(40);
+  });
+});
+
+describe('everything that is written', () => {
+  it('is described by the published schemas', async () => {
+    const { store, world } = fresh();
+    await world.startClear('s', 'c');
+    await world.completeClear('s', 'c');
+    const { runId } = await world.slot('j', ten, 1);
+    await world.slot('j', eleven);
+    await world.session(runId, 'mission');
+    await world.complete(runId);
+    const silent = await world.slot('k', ten, 1);
+    await new Promise((resolve) => setTimeout(resolve, 1_050));
+    await world.slot('k', eleven);
+    expect(silent.decision).toBe('run');
+    const events = await recordOf(store);
+    expect(new Set(events.map(({ type }) => type)).size).toBe(10);
+    for (const event of events) expect([event.type, eventFaults(event)]).toEqual([event.type, []]);
   });
 });
 

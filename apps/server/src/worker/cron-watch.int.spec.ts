@@ -136,6 +136,15 @@ describe('slots that never come', () => {
     expect([slots[0], slots.at(-1)]).toEqual(['10:00:01', '10:19:59']);
   }, 60_000);
 
+  it('from longer ago than a record need be kept are not judged', async () => {
+    await declare('10:00:00', '0 0 1 * *');
+    clock = new Date('2027-11-30T10:00:00.000Z');
+    await lookAtTheClock(store, sql, clock);
+    const slots = (await recorded('cron.slot_missed')).map(({ data }) => (data.slotAt as string).slice(0, 7));
+    // The first of June 2027 is 182 days ago.
+    expect(slots).toEqual(['2027-07', '2027-08', '2027-09', '2027-10', '2027-11']);
+  });
+
   it('are each put down once, though several replicas look at once and what they watch for is lost', async () => {
     await declare('10:00:00', '* * * * *');
     clock = at('10:30:30');

@@ -20,6 +20,12 @@ const lookMs = 1_000;
 /** Runs, and declarations, that one look at the clock judges at most. */
 const judgedAtOnce = 500;
 
+/**
+ * Slots that were due longer ago than this are not judged, ms: what became of them may have been purged, and what is
+ * gone from the record is not put down as missed anew when everything is reckoned again.
+ */
+const horizonMs = 180 * 86_400_000;
+
 /** Slots of one declaration that one look judges at most: after an outage no job keeps the others waiting. */
 const slotsAtOnce = 100;
 
@@ -219,10 +225,12 @@ const dueSlots = (row: Expectation, now: Date): { readonly due: readonly Date[];
   const isDue = (at: Date): boolean => at.getTime() + row.grace_seconds * 1000 <= now.getTime();
   const isExpected = (at: Date): boolean => row.ends_at === null || at < row.ends_at;
   const due: Date[] = [];
-  let slot: Date | null = row.next_slot;
+  const horizon = new Date(now.getTime() - horizonMs);
+  const next = (after: Date): Date | null => (read.kind === 'schedule' ? read.schedule.next(after) : null);
+  let slot: Date | null = row.next_slot < horizon ? next(horizon) : row.next_slot;
   while (slot !== null && isExpected(slot) && isDue(slot) && due.length < slotsAtOnce) {
     due.push(slot);
-    slot = read.kind === 'schedule' ? read.schedule.next(slot) : null;
+    slot = next(slot);
   }
   return { due, next: slot !== null && isExpected(slot) ? slot : null };
 };
