@@ -1,5 +1,4 @@
-/* eslint-disable @typescript-eslint/no-unsafe-assignment, @typescript-eslint/no-unsafe-member-access,
-   @typescript-eslint/no-unsafe-argument -- an answer is whatever the server said; expectations say what it is */
+/* eslint-disable @typescript-eslint/no-unsafe-member-access -- an answer is whatever the server said */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createPool, postgresEventStore, sqlOver, type EventStore, type Row, type Sql } from '#event-store';

@@ -8,6 +8,8 @@ export interface WholeBlob {
   readonly hash: string;
   readonly keyId: string | null;
   readonly bytes: Uint8Array;
+  /** In how many messages it was sent. */
+  readonly parts: number;
 }
 
 interface Gathered {
@@ -40,7 +42,7 @@ export class BlobParts {
     const bytes = Buffer.concat(gathered.parts as Uint8Array[]);
     if (createHash('sha256').update(bytes).digest('hex') !== hash) return null;
     this.gathered.delete(hash);
-    return { hash, keyId: gathered.keyId, bytes };
+    return { hash, keyId: gathered.keyId, bytes, parts: gathered.parts.length };
   }
 
   /** Hashes of blobs of which parts are missing, or wrong. */

@@ -23,6 +23,12 @@ export const refillBlobs = async ({ sql, kafka, names, warn, read }: Refilling):
         blobs.map(({ bytes }) => bytes),
       ],
     );
+    // So that the relay can make the topic forget them.
+    await sql.query(
+      `insert into relayed_blob (hash, parts) select * from unnest($1::bytea[], $2::integer[])
+         on conflict (hash) do update set parts = excluded.parts`,
+      [blobs.map(({ hash }) => Buffer.from(hash, 'hex')), blobs.map(({ parts }) => parts)],
+    );
   };
   await kafka.readTopic({
     topic: names.blobs,

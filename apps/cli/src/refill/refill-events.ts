@@ -18,8 +18,8 @@ export interface RefilledLog {
   readonly purges: readonly { readonly account: string; readonly position: bigint }[];
   readonly verifiers: readonly NoteVerifier[];
   readonly format: LogFormat | null;
-  /** Hashes of events that stood in the topic of blobs. */
-  readonly bodies: readonly string[];
+  /** Events that stood in the topic of blobs: positions by the hash of their bytes. */
+  readonly bodies: ReadonlyMap<string, bigint>;
   readonly epoch: bigint;
 }
 
@@ -38,7 +38,7 @@ interface MutableLog {
   readonly purges: { readonly account: string; readonly position: bigint }[];
   readonly logKeys: { readonly verifier: NoteVerifier; readonly event: RecordedEvent }[];
   format: LogFormat | null;
-  readonly bodies: Set<string>;
+  readonly bodies: Map<string, bigint>;
   epoch: bigint;
 }
 
@@ -62,8 +62,8 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
       await writeRows(refilling, log, events, tagKey);
       read(events.length);
     },
-    largeBytes: async (hash) => {
-      log.bodies.add(hash);
+    largeBytes: async (hash, { headers }) => {
+      log.bodies.set(hash, BigInt(headers.ce_globalposition ?? -1));
       const [row] = await sql.query<{ bytes: Buffer }>('select bytes from blob where hash = $1', [
         Buffer.from(hash, 'hex'),
       ]);
@@ -84,7 +84,6 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
     ...log,
     erasedKeys: [...log.erasedKeys.values()],
     erasedBlobs: [...log.erasedBlobs],
-    bodies: [...log.bodies],
     verifiers: log.logKeys.map(({ verifier }) => verifier),
   };
 };
@@ -98,7 +97,7 @@ const emptyLog = (): MutableLog => ({
   purges: [],
   logKeys: [],
   format: null,
-  bodies: new Set(),
+  bodies: new Map(),
   epoch: 0n,
 });
 

@@ -72,8 +72,8 @@ export const finishKeys = async (
   if (twice.length > 0)
     throw new RefillRefused(`${String(twice.length)} data keys are of a scope that has a newer one.`);
   const rows = await sql.query<{ id: string }>(
-    `insert into data_key (id, account, scope, wrapped, master, created_at)
-       select id, account, scope, wrapped, master, created_at from refill_key k
+    `insert into data_key (id, account, scope, wrapped, master, created_at, relayed)
+       select id, account, scope, wrapped, master, created_at, master from refill_key k
        where not exists (select from data_key d where d.id = k.id) returning id`,
   );
   await sql.query(

@@ -28,8 +28,14 @@ export const settleLog = async (
       if (removed === 0) break;
     }
   }
-  const gone = [...log.erasedBlobs, ...log.bodies].map((hash) => Buffer.from(hash, 'hex'));
-  await sql.query('delete from blob where hash = any ($1::bytea[])', [gone]);
+  const bodies = [...log.bodies.keys()].map((hash) => Buffer.from(hash, 'hex'));
+  const erased = log.erasedBlobs.map((hash) => Buffer.from(hash, 'hex'));
+  await sql.query('delete from blob where hash = any ($1::bytea[])', [[...erased, ...bodies]]);
+  await sql.query(
+    `update relayed_blob r set gone = false, of_event = b.position
+       from unnest($1::bytea[], $2::bigint[]) b(hash, position) where r.hash = b.hash`,
+    [bodies, [...log.bodies.values()].map(String)],
+  );
   const [blobs] = await sql.query<{ count: string }>('select count(*) from blob');
   for (const name of followersAtTheEnd) {
     await sql.query(
@@ -38,5 +44,9 @@ export const settleLog = async (
       [name, log.position, log.epoch],
     );
   }
+  await sql.query(
+    `insert into relayed_note (name, value)
+       select 'checkpoints', max(sequence)::text from checkpoint having max(sequence) is not null`,
+  );
   return { purged, blobs: Number(blobs?.count) };
 };
