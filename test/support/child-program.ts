@@ -1,9 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { build, stop } from 'esbuild';
+import { build, stop, type Plugin } from 'esbuild';
 
 /** A program of a test's own in a process of its own, which may be killed. */
 export interface ChildProgram {
@@ -20,8 +20,16 @@ export interface ProgramFile {
   remove(): void;
 }
 
+/** A change of this project's source, as a later version would have it. */
+export interface SourceChange {
+  /** Path from the project's folder. */
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
 /** Bundles a TypeScript file with this project's libraries, so that plain Node runs it. */
-export const programFile = async (entry: string): Promise<ProgramFile> => {
+export const programFile = async (entry: string, changes: readonly SourceChange[] = []): Promise<ProgramFile> => {
   // Within the project, so that packages are found from there.
   const folder = join(process.cwd(), 'node_modules', '.cache', 'hookledger-tests');
   mkdirSync(folder, { recursive: true });
@@ -35,6 +43,7 @@ export const programFile = async (entry: string): Promise<ProgramFile> => {
     packages: 'external',
     conditions: ['hookledger-source'],
     logLevel: 'error',
+    plugins: changes.map(changing),
   });
   // Its service would keep the test run from ending.
   await stop();
@@ -43,6 +52,20 @@ export const programFile = async (entry: string): Promise<ProgramFile> => {
     remove: () => rmSync(file, { force: true }),
   };
 };
+
+const changing = ({ file, from, to }: SourceChange): Plugin => ({
+  name: `change of ${file}`,
+  setup: (bundle) => {
+    // The filter is a regular expression of Go, which knows no flags of ours.
+     
+    const filter = new RegExp(`${file.replaceAll('.', '\\.')}$`);
+    bundle.onLoad({ filter }, ({ path }) => {
+      const source = readFileSync(path, 'utf8');
+      if (!source.includes(from)) throw new Error(`${file} does not say ${from}`);
+      return { contents: source.replace(from, to), loader: 'ts' };
+    });
+  },
+});
 
 let made = 0;
 
