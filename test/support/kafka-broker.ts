@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import {
   authorityOf,
   brokerUser,
@@ -55,7 +55,12 @@ export interface TestBrokerOptions {
   readonly started?: boolean;
 }
 
-const root = new URL('../../', import.meta.url).pathname;
+/** The project's folder, wherever this file was compiled to. */
+const root = ((): string => {
+  let folder = import.meta.dirname;
+  while (!existsSync(join(folder, 'nest-cli.json'))) folder = dirname(folder);
+  return folder;
+})();
 
 /** A broker of the caller's own; reaped when this process dies without closing it. */
 export const startTestBroker = async (options: TestBrokerOptions = {}): Promise<TestBroker> => {
