@@ -61,7 +61,7 @@ export const openTestLog = async (url: string, now = () => new Date()): Promise<
 export const appendInvocation = async (log: TestLog, account: string, session: string): Promise<void> => {
   const invocationId = randomUUID();
   const envelope = await log.sealing.envelope(account, { kind: 'session', id: session });
-  const seal = (value: Json): Json => envelope.seal(value) as Sealed & Json;
+  const seal = (value: Json): Json => envelope.seal(value);
   const value = seal({ systemPrompt: `${invocationId} ${'a long prompt '.repeat(120)}` });
   const common = { invocationId, sessionId: session, dialect: 'middleware', hook: 'systemPrompt', hop: 0 };
   const event = (type: NewEvent['type'], data: { readonly [key: string]: Json }): NewEvent => ({

@@ -150,6 +150,7 @@ const texts: ReadonlyMap<string, CommandText> = new Map([
         'Reads DATABASE_URL, else the embedded database of the data folder while it runs; needs no more than to read.',
         'Exit code 0: no fault; 1: faults, a line each by account and position; 2: it could not be verified.',
         '',
+        '--export PATH        an export instead of a database: a tar, or the folder of its files',
         '--account ID         only this account',
         '--checkpoints PATH   the sealer’s folder or its checkpoints.jsonl, best a copy that the database’s admin',
         '                     cannot reach; default HOOKLEDGER_CHECKPOINT_DIR, where there is one',

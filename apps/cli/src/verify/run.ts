@@ -4,7 +4,7 @@ import { NoExport } from '#proof';
 import type { Progress } from '../progress.js';
 import { showProgress } from '../progress.js';
 import { Failure } from '../words.js';
-import { exportWords, verifyExportFolder } from './export-folder.js';
+import { exportWords, verifyExportAt } from './export-files.js';
 import { checkedWords, reportFaults, sumLines, summaryJson } from './report.js';
 import type { OutsideWitnesses } from './witnesses.js';
 
@@ -48,12 +48,12 @@ export const tellLog = async (form: Form, work: (ears: Ears) => Promise<VerifySu
   return summary.ok ? 0 : 1;
 };
 
-/** Verifies the export in a folder and writes what is found; answers with the exit code. */
-export const tellExport = async (folder: string, witnesses: OutsideWitnesses, form: Form): Promise<number> => {
+/** Verifies an export and writes what is found; answers with the exit code. */
+export const tellExport = async (path: string, witnesses: OutsideWitnesses, form: Form): Promise<number> => {
   const faults = reportFaults((line) => console.log(line), form);
   const progress = showProgress({ unit: 'events', show: form === 'json' ? 'none' : 'auto' });
-  const summary = await verifyExportFolder(
-    folder,
+  const summary = await verifyExportAt(
+    path,
     witnesses,
     (fault) => faults.add(fault),
     (done, of) => progress.update(done, of),

@@ -5,7 +5,7 @@ import type { MasterKeys } from '#sealing';
 import { loadMasterKey, MasterKeyProblem, masterKeysOf } from '#sealing';
 import { readOptions } from '../options.js';
 import { Failure, Misuse, plain } from '../words.js';
-import { isExport } from './export-folder.js';
+import { isExport } from './export-files.js';
 import { reportFaults } from './report.js';
 import type { Form } from './run.js';
 import { exitingWith, tellExport, tellLog } from './run.js';
@@ -17,7 +17,7 @@ const help = `Usage: node hookledger-verify.mjs WHAT [options]
 
   Verifies a record of Hookledger by itself: no server, no network (but to a database that you name).
 
-  WHAT                 the folder of an export; the folder of a sealer's checkpoints, or its checkpoints.jsonl;
+  WHAT                 an export, as a tar or a folder; a sealer's folder of checkpoints, or its checkpoints.jsonl;
                        or postgres://… of a database (read only; HOOKLEDGER_MASTER_KEY lets it check tags and keys)
   --checkpoints PATH   a checkpoints.jsonl, or its folder, that somebody kept
   --log-key KEY|FILE   a public key of the log, or a log-keys.json; may be repeated
@@ -47,7 +47,7 @@ const run = async (args: readonly string[]): Promise<number> => {
   if (/^postgres(?:ql)?:\/\//u.test(what)) return verifyUrl(what, values, form);
   const place = statSync(what, { throwIfNoEntry: false });
   if (place === undefined) throw new Misuse(`there is no ${what}`);
-  if (place.isDirectory() && isExport(what)) {
+  if (isExport(what)) {
     return tellExport(what, findWitnesses(values.checkpoints ?? null, values['log-key'] ?? []), form);
   }
   return verifyFile(findWitnesses(what, values['log-key'] ?? []), form);

@@ -11,9 +11,9 @@ export class Cursor<T> {
   /** The next item, which stays the next; undefined at the end. */
   async peek(): Promise<T | undefined> {
     while (this.at >= this.batch.length) {
-      const { done, value } = await this.batches.next();
-      if (done === true) return undefined;
-      this.batch = value;
+      const next = await this.batches.next();
+      if (next.done === true) return undefined;
+      this.batch = next.value;
       this.at = 0;
     }
     return this.batch[this.at];

@@ -179,8 +179,8 @@ class ExportVerification {
     );
     for await (const line of this.lines('events.jsonl')) {
       this.counts.events += 1;
-      const { value } = await proofs.next();
-      const proof = value === undefined ? null : proofOf((value as Buffer).toString('utf8'));
+      const said = await proofs.next();
+      const proof = said.done === true ? null : proofOf(said.value.toString('utf8'));
       if (proof === null) {
         this.fault('proof-wrong', `proofs.jsonl line ${this.counts.events}`, 'there is no proof for this event');
         continue;
@@ -233,7 +233,7 @@ class ExportVerification {
   /** What no check went through line by line is held to its digest all the same. */
   private async checkOtherFiles(): Promise<void> {
     for (const name of Object.keys(this.manifest.files)) {
-      if (!this.read.has(name)) for await (const _ of this.bytes(name));
+      if (!this.read.has(name)) await drain(this.bytes(name));
     }
     const unnamed = this.source.names.filter((name) => name !== 'manifest.json' && !(name in this.manifest.files));
     if (unnamed.length > 0)
@@ -415,6 +415,11 @@ const hashesOf = (value: unknown): readonly Uint8Array[] | null => {
 
 const isConsistent = (before: Head, now: Head, path: readonly Uint8Array[]): boolean =>
   verifyConsistency({ size: BigInt(before.size), root: before.root }, { size: BigInt(now.size), root: now.root }, path);
+
+const drain = async (pieces: AsyncIterable<Buffer>): Promise<void> => {
+  const iterator = pieces[Symbol.asyncIterator]();
+  while ((await iterator.next()).done !== true);
+};
 
 const jsonOf = (text: string): unknown => {
   try {

@@ -126,13 +126,17 @@ const readLine = (state: ReadState, line: OutsideLine, keys: TrustedKeys, onFaul
     else report('outside-unreadable', 'it is no line of a sealer');
     return;
   }
-  if (read.kind === 'unknown') return report('outside-unsigned', 'no known key signed it');
-  if (read.kind === 'forged') return report('outside-unsigned', `it is not what key ${read.by.id} signed`);
+  if (read.kind !== 'signed') {
+    const found = read.kind === 'unknown' ? 'no known key signed it' : `it is not what key ${read.by.id} signed`;
+    report('outside-unsigned', found);
+    return;
+  }
   const { round, by } = read;
   const time = Date.parse(round.at);
   if (!isInForce(keys, by, time)) report('checkpoint-key', `key ${by.id} was not in force at ${round.at}`);
   if (state.logId !== null && state.logId !== round.log) {
-    return report('outside-unreadable', `it is of another log, ${round.log}`);
+    report('outside-unreadable', `it is of another log, ${round.log}`);
+    return;
   }
   state.logId ??= round.log;
   if (state.at === null || round.at > state.at) state.at = round.at;

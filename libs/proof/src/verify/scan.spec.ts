@@ -47,7 +47,7 @@ const event = fc.record(
     actor: fc.option(content, { nil: undefined }),
     target: fc.option(content, { nil: undefined }),
     durationMs: fc.option(fc.nat(), { nil: undefined }),
-    data: fc.dictionary(fc.string(), content, { maxKeys: 5 }) as fc.Arbitrary<Json>,
+    data: fc.dictionary(fc.string(), content, { maxKeys: 5 }),
   },
   { requiredKeys: ['account', 'stream', 'streamVersion', 'data'] },
 );
@@ -101,7 +101,7 @@ describe('the quick look at an event', () => {
   it('never finds columns right that a full reading finds wrong, and names the same blobs and keys', () => {
     fc.assert(
       fc.property(event, (given) => {
-        const row = rowOf(given as unknown as Event);
+        const row = rowOf(given);
         const named = collect();
         if (!fitsColumns(row, named)) return;
         expect({ fits: true, found: named.found }).toEqual(slowly(row));
@@ -115,7 +115,7 @@ describe('the quick look at an event', () => {
       fc.property(event, fc.stringMatching(/^[a-z0-9/_.-]{1,30}$/u), (given, name) => {
         const row = rowOf({ ...(given as unknown as Event), account: name, stream: name, sessionId: name });
         const texts = Object.values(given as object).filter((value) => typeof value === 'string') as string[];
-        fc.pre(texts.every((text) => !/[\\"\u0000-\u001f\ud800-\udfff]/u.test(text)));
+        fc.pre(texts.every((text) => !/[\\"\p{Cc}\p{Cs}]/u.test(text)));
         expect(fitsColumns(row, collect())).toBe(true);
       }),
       { numRuns: 1_000 },
