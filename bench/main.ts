@@ -7,6 +7,7 @@ import { measureFollowers } from './followers.js';
 import { measureMemory } from './memory.js';
 import { measureNeighbours } from './neighbours.js';
 import { measureReading } from './reads.js';
+import { measureRebuilding } from './rebuild.js';
 import { measureRecording } from './recording.js';
 import { measureRelay } from './relay.js';
 import { measureSandbox } from './sandbox-chain.js';
@@ -27,6 +28,7 @@ const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   neighbours: () => measureNeighbours(rounds, 10 * second),
   followers: () => measureFollowers(rounds, 8 * second),
   relay: () => measureRelay(rounds, quick ? 20_000 : 200_000),
+  rebuild: () => measureRebuilding(quick ? 20_000 : 500_000),
   memory: () => measureMemory(),
   reads: () => measureReading(quick ? 20_000 : 1_000_000),
 };
