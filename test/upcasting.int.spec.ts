@@ -5,7 +5,7 @@ import { asData, invocationStream, type JsonObject } from '#record';
 import { programFile } from './support/child-program.js';
 import { createLedgerDatabase, type TestDatabase } from './support/test-postgres.js';
 
-/** Tomorrow's program: `hostSession` of an opening says more.. */
+/** Tomorrow's program: `hostSession` of an opening says more. */
 const tomorrow = {
   file: 'libs/record/src/versions.ts',
   from: 'const upcasters: Upcasters = {};',
