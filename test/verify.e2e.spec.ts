@@ -25,7 +25,7 @@ beforeAll(async () => {
   copyFileSync(join(root, 'dist/verifier/hookledger-verify.mjs'), verifier);
   server = await startServer();
   for (let n = 0; n < 5; n += 1) {
-    const body = { turnId: `t-${n}`, context: { ...contexts, sessionId: `s-${n}` } };
+    const body = { turnId: `t-${n}`, context };
     const fired = await server.call('POST', '/v1/accounts/default/hooks/middleware/systemPrompt', { body });
     if (fired.status !== 200) throw new Error(fired.text);
   }
@@ -37,7 +37,7 @@ afterAll(async () => {
   rmSync(alone, { recursive: true, force: true });
 }, patience);
 
-const contexts = { systemPrompt: 'a long prompt '.repeat(200), model: 'm', messages: [] };
+const context = { systemPrompt: 'a long prompt '.repeat(200), agentId: 'a', sessionKind: 'chat' };
 
 const checkpoints = (): string => join(server.dataDir, 'checkpoints');
 
@@ -90,7 +90,7 @@ describe('hookledger verify', () => {
   it('finds nothing in a log that a server writes and seals meanwhile', async () => {
     const [ran] = await Promise.all([
       verify('--json'),
-      server.call('POST', '/v1/accounts/default/hooks/middleware/systemPrompt', { body: { context: contexts } }),
+      server.call('POST', '/v1/accounts/default/hooks/middleware/systemPrompt', { body: { context } }),
     ]);
     expect(ran.err).toBe('');
     const lines = linesOf(ran);

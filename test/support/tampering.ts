@@ -6,7 +6,7 @@ import type { EventStore, Sql } from '#event-store';
 import { createPool, openLogSource, postgresEventStore, sqlOver } from '#event-store';
 import type { Fault, LogKey, NoteSigner, OutsideLine, VerifySummary } from '#proof';
 import { logKeyName, noteSigner, rowTagKey, verifyLog } from '#proof';
-import type { Json, NewEvent, Sealed } from '#record';
+import type { Json, NewEvent } from '#record';
 import type { KeyErasure, Sealing } from '#sealing';
 import { masterKeyFrom, masterKeysOf, openRootSecret, postgresSealing, tryDataKey } from '#sealing';
 import type { TestDatabase } from './test-postgres.js';
