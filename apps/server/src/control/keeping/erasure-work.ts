@@ -49,6 +49,42 @@ export class ErasureWork {
     await this.sql.query('delete from removed_blob where account = $1 and work = $2', [account, erasureId]);
   }
 
+  /**
+   * Removes what was sealed under a destroyed key by a replica that had not seen it yet, and puts it on record with the
+   * erasure. Nobody can open it; it is only not to be kept.
+   */
+  async sweepLate(): Promise<void> {
+    const late = await this.sql.query<{ account: string; id: string }>(
+      `select k.account, k.id from data_key k
+        where k.wrapped is null and k.erased_at > now() - interval '1 day'
+          and exists (select from blob b where b.key_id = k.id) limit 100`,
+    );
+    for (const { account, id } of late) await this.sweepKey(account, id);
+  }
+
+  private async sweepKey(account: string, key: string): Promise<void> {
+    const newest = await this.store.readAccount(account, { types: erasureTypes, order: 'newest', limit: 500 });
+    const begun = newest.find(({ event }) => erasedIn(event).state === 'begun' && erasedIn(event).keys.includes(key));
+    if (begun === undefined) return;
+    const { event } = begun;
+    // One that has not come to its end tells it all there.
+    if (!(await this.isDone(account, erasedIn(event).erasureId))) return;
+    await this.removeBlobs(account, erasedIn(event).erasureId, [key]);
+    await this.tellLate(account, event);
+  }
+
+  private async tellLate(account: string, begun: RecordedEvent): Promise<void> {
+    const erased = erasedIn(begun);
+    for (;;) {
+      const hashes = await this.untold(account, erased.erasureId);
+      if (hashes.length === 0) return;
+      const event = payloadErased(begun, { ...erased, state: 'part', blobs: hashes.length, blobHashes: hashes });
+      const stream = erasureStream(erased.erasureId);
+      await this.store.append({ account, writes: [{ stream, expectedVersion: 'any', events: [event] }] });
+      await this.forgetTold(account, erased.erasureId, hashes);
+    }
+  }
+
   private async isDone(account: string, erasureId: string): Promise<boolean> {
     const events = await this.store.readStream(account, erasureStream(erasureId));
     return events.some(({ event }) => erasedIn(event).state === 'done');
@@ -79,11 +115,15 @@ export class ErasureWork {
     const expectedVersion = await this.store.streamVersion(account, stream);
     const result = await this.store.append({ account, writes: [{ stream, expectedVersion, events: [event] }] });
     if (result.kind !== 'appended') return false;
-    await this.sql.query(
-      'delete from removed_blob where account = $1 and work = $2 and encode(hash, $4) = any ($3::text[])',
-      [account, erased.erasureId, hashes, 'hex'],
-    );
+    await this.forgetTold(account, erased.erasureId, hashes);
     return state === 'done';
+  }
+
+  private async forgetTold(account: string, work: string, hashes: readonly string[]): Promise<void> {
+    await this.sql.query(
+      "delete from removed_blob where account = $1 and work = $2 and encode(hash, 'hex') = any ($3::text[])",
+      [account, work, hashes],
+    );
   }
 
   private async untold(account: string, work: string): Promise<readonly string[]> {

@@ -183,11 +183,19 @@ export class EraseScopeHandler extends AccountCommandHandler<EraseScope, Erasure
     if (held.kind === scope.kind) return held.id === scope.id;
     const [erased, id] = [{ kind: scope.kind, id: scope.id ?? '' }, held.id ?? ''];
     const { kind } = held;
-    return this.readings.ofRecord(account, ({ table }: Reading) =>
-      areTogether(this.readings.sql, table, account, erased, { kind, id }),
-    );
+    const size = await this.store.accountSize(account);
+    return this.readings.ofRecord(account, ({ table, completeUpTo }: Reading) => {
+      if ((completeUpTo ?? -1n) < size - 1n) throw behind();
+      return areTogether(this.readings.sql, table, account, erased, { kind, id });
+    });
   }
 }
+
+/** What is held is not erased on the word of a read model that has not seen all. */
+const behind = (): Problem =>
+  new Problem(503, 'read_model_behind', 'Holds cannot be looked up yet: the read model is behind. Try again.', [], {
+    'retry-after': '5',
+  });
 
 /** An erasure as people see it. */
 interface ErasureView extends Omit<Erasure, 'reason'> {

@@ -484,6 +484,23 @@ describe('an erasure', () => {
     ).toEqual([]);
   });
 
+  it('takes with it what was sealed under its key too late to be seen', async () => {
+    const envelope = await log.sealing.envelope(account, { kind: 'session', id: 'e5' });
+    await invoke(0, { session: 'e5', text: long });
+    const begun = await begin('session', 'e5');
+    await work().finish(account, begun.event);
+    envelope.seal(`${long}, too late`);
+    await append('late', [{ type: 'alarm.raised', data: { code: 'late' } }], envelope.blobs());
+    const [late] = envelope.blobs();
+    expect(await log.store.blob(late?.hash ?? '')).not.toBeNull();
+    await work().sweepLate();
+    expect(await log.store.blob(late?.hash ?? '')).toBeNull();
+    expect(await states(begun.event.data.erasureId)).toEqual(['begun', 'done', 'part']);
+    expect((await told()).at(-1)?.event.data.blobHashes).toEqual([late?.hash]);
+    await work().sweepLate();
+    expect(await states(begun.event.data.erasureId)).toEqual(['begun', 'done', 'part']);
+  });
+
   it('of everything leaves no key but the root of what is proved', async () => {
     await invoke(0, { session: 'e4' });
     await invoke(0, { session: 'e4', subject: 'user:1' });

@@ -5,6 +5,7 @@ import type { EventStore, Sql, StoredEvent } from '#event-store';
 import { keepingStream, purgePolicy, rangesOf, type PositionRange, type PurgePolicy } from '#keeping';
 import { CONFIG, EVENT_STORE, SQL, type ServerConfig } from '#platform';
 import { asData, type Actor, type EventType, type NewEvent, type RecordedEvent, type Sealed } from '#record';
+import { relayName } from '../../worker/kafka-relay-lease.js';
 import { KeepingLog, type KeepingAt } from './keeping-log.js';
 import { planStretch, type Doomed, type Stretch } from './purge-plan.js';
 
@@ -214,8 +215,8 @@ export class PurgeWork {
     if (this.config.kafka === null) return signed;
     const [relayed] = await this.sql.query<{ next: string | null }>(
       `select min(e.account_position) as next from event e
-        where e.account = $1 and e.position > (select coalesce(min(position), -1) from follower where name like '%relay%')`,
-      [account],
+        where e.account = $1 and e.position > (select coalesce(min(position), -1) from follower where name = $2)`,
+      [account, relayName],
     );
     const next = relayed?.next ?? null;
     return next === null || BigInt(next) > signed ? signed : BigInt(next);
