@@ -34,7 +34,7 @@ const meanings = {
   'checkpoint-key': 'The key that signed a checkpoint was not in force at that time.',
   'checkpoint-root': 'A signed checkpoint does not fit the log: what is here now is not what was sealed.',
   'log-truncated': 'A signed checkpoint covers more events than there are: the end of the log is gone.',
-  'log-key-changed': 'A public key of the log is not the one that is known outside of the database.',
+  'log-key-changed': 'A log key is not what the events say that put it in force, or not among those that were given.',
   'blob-changed': 'A blob is not what its hash says.',
   'blob-missing': 'An event names a blob that is not there, and no erasure covers it.',
   'blob-key-changed': 'The row of a blob names another data key than the event that names the blob.',
