@@ -21,6 +21,7 @@ import { Sealer } from './sealer.js';
     OpenInvocations,
     CronWatch,
     Sealer,
+    KafkaRelay,
     ExportMaker,
   ],
 })
