@@ -125,15 +125,19 @@ const writeOldInvocations = async (): Promise<void> => {
 };
 
 /** Everything is in its tree, signed, and in its topic. */
-const isSettled = async (sql: Sql): Promise<boolean> => {
-  const [row] = await sql.query<{ settled: boolean }>(
-    `select (select position from follower where name = 'kafka-relay') = (select position from head)
-       and not exists (select from account_head h left join tree t using (account) where t.signed is distinct from h.size)
-       and (select count(*) from data_key where relayed is distinct from (case when wrapped is null then 'erased' else master end)) = 0
-       and (select coalesce(max(sequence), 0) from checkpoint) = coalesce(
-         (select max(value::bigint) from relayed_note where name like 'checkpoint%' and value ~ '^[0-9]+$'), -1) as settled`,
+const isSettled = async (sql: Sql): Promise<boolean> => (await unsettled(sql)).length === 0;
+
+const unsettled = async (sql: Sql): Promise<readonly string[]> => {
+  const [row] = await sql.query<Record<string, boolean>>(
+    `select (select position from follower where name = 'kafka-relay') = (select position from head) as events,
+       not exists (select from account_head h left join tree t using (account)
+         where t.signed is distinct from h.size) as sealed,
+       not exists (select from data_key
+         where relayed is distinct from (case when wrapped is null then 'erased' else master end)) as keys,
+       (select max(sequence)::text from checkpoint) =
+         (select value from relayed_note where name = 'checkpoints') as checkpoints`,
   );
-  return row?.settled === true;
+  return Object.entries(row ?? {}).flatMap(([what, settled]) => (settled ? [] : [what]));
 };
 
 interface Ran {
