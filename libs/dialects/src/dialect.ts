@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '#record';
 import type { Decision, Link, Point, Said, Warning } from '#hooks';
+import type { Bundling } from './source/compile.js';
 
 /** A fault in what the caller sent: a JSON Pointer and the mend. */
 export interface Fault {
@@ -13,11 +14,15 @@ export type Opening =
       readonly kind: 'opened';
       /** What handlers get, JSON text: exactly the documented keys, byte for byte. */
       readonly input: string;
+      /** What the record keeps in its place, where it must not keep all of it. */
+      readonly recordedInput?: string;
       /** The mutable part in the form of the answer's `value`; null where the hook has none. */
       readonly value: Json;
       readonly sessionId: string | null;
       readonly agentId: string | null;
       readonly turnId: string | null;
+      /** Joins the hooks before and after one operation, where the arguments name it. */
+      readonly operationId?: string | null;
       /** ssh host, tool, cron job, recipient; null where there is none. */
       readonly target: string | null;
       readonly targetIsAddress: boolean;
@@ -38,6 +43,50 @@ export interface LoadReport {
   readonly gated: readonly string[];
   readonly warnings: readonly { readonly code: string; readonly detail?: string }[];
   readonly registrations: JsonObject;
+  /** Ids that the source itself claims: the plugin must have the same. */
+  readonly declaredIds?: readonly string[];
+  /** It registers something that is no hook. */
+  readonly registersMore?: boolean;
+}
+
+/** What an account says of how a dialect is followed, and of one plugin's hooks. */
+export interface DialectRules {
+  readonly profile?: string;
+  readonly gates?: JsonObject;
+}
+
+/** The plugins of a chain, in load order, and what it is asked for. */
+export interface ArrangeOrder {
+  readonly hook: string;
+  readonly plugins: readonly {
+    readonly id: string;
+    /** `LoadReport.registrations`. */
+    readonly registrations: JsonObject;
+    readonly gates: JsonObject;
+  }[];
+  /** What handlers get; null when nothing is fired and every handler counts. */
+  readonly input: JsonObject | null;
+}
+
+/** One handler's place in a chain. */
+export interface Arranged {
+  /** Index into the order's plugins. */
+  readonly plugin: number;
+  /** The name under which its realm runs it. */
+  readonly handler: string;
+  /** It belongs to the policies, which run before the others. */
+  readonly isPolicy: boolean;
+  readonly priority: number | null;
+  /** Limit that the plugin wrote itself, ms. */
+  readonly timeoutMs: number | null;
+  /** No limit but the longest holds for it, whatever anybody says. */
+  readonly hasNoLimit: boolean;
+  /** It is asked for this event. */
+  readonly applies: boolean;
+  /** Handed to `Dialect.read` with its results. */
+  readonly readAs?: string;
+  /** Names it among the evaluators of an outcome. */
+  readonly evaluatorId?: string;
 }
 
 export interface HookEntry {
@@ -45,6 +94,8 @@ export interface HookEntry {
   readonly group: string;
   /** The point as the chain engine sees it. */
   readonly point: Point;
+  /** The point of handlers that are policies: they run first, and what they end stays ended. */
+  readonly policyPoint?: Point;
   /** Whether any handler can veto the operation: what `failureMode: closed` needs. */
   readonly cancellable: boolean;
   readonly mutableFields: readonly string[];
@@ -57,9 +108,32 @@ export interface HookEntry {
   readonly oncePerTurn?: string;
 }
 
+/** What an answer depends on beside the decision. */
+export interface AnswerFacts {
+  /** What handlers got, JSON text. */
+  readonly input: string;
+  /** Ids of the dialect's plugins that are in force. */
+  readonly loaded: readonly string[];
+  /** What earlier answers of the same run counted up, by key. */
+  readonly counts: { readonly [key: string]: number };
+}
+
 export interface Dialect {
   readonly name: 'middleware' | 'openclaw' | 'kohaku';
   readonly entries: ReadonlyMap<string, HookEntry>;
+  /** Ways of following the dialect, by name; a firing is run by one of them. Absent: there is one way. */
+  readonly profiles?: ReadonlyMap<string, Dialect>;
+  /** How sources become scripts; absent: as they are. */
+  readonly bundling?: Bundling;
+  /** The file among a plugin's that describes it. */
+  readonly manifest?: {
+    readonly file: string;
+    read(
+      files: ReadonlyMap<string, string>,
+    ):
+      | { readonly kind: 'read'; readonly manifest: { readonly id?: string; readonly configSchema?: JsonObject } }
+      | { readonly kind: 'faulty'; readonly reason: string };
+  };
   /** Source of the guest program (libs/sandbox/src/guest-kit.md). */
   readonly guest: string;
   /** Bounds of `timeouts`, ms. */
@@ -74,7 +148,7 @@ export interface Dialect {
    */
   grants(view: HostView, permissions: readonly string[], member: string): boolean;
   /** `Realm.setup`. */
-  setup(plugin: { readonly permissions: readonly string[]; readonly config: Json }): string;
+  setup(plugin: { readonly permissions: readonly string[]; readonly config: Json; readonly pluginId?: string }): string;
   /** `HandlerRun.args`. */
   args(hook: string, view: HostView): string;
   /** Reads what came out of the sandbox; `value` is the mutable part that the handler saw. Total: never throws. */
@@ -82,10 +156,19 @@ export interface Dialect {
     hook: string,
     raw: string,
     value: Json,
+    readAs?: string,
   ): { readonly verdict: Said<Json>['verdict']; readonly warnings: readonly Warning[] };
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
-  readReport(report: string): LoadReport;
+  readReport(report: string, rules?: DialectRules): LoadReport;
+  /** The handlers of a chain in the order they run; absent: one per plugin, named as the hook. */
+  arrange?(order: ArrangeOrder): readonly Arranged[];
+  /** The input with its mutable part as it is now; absent: its fields are the input's own. */
+  inputWith?(hook: string, input: string, value: Json): string;
+  /** Judges a host call of a handler; absent: as the middleware dialect does. */
+  readonly checkCall?: CheckCall;
+  /** Handlers have timers, which the platform serves without a record. */
+  readonly hasTimers?: boolean;
   /**
    * Raw tags that end a chain at this hook (`HandlerRun.stopsOn`): those of a cancel, a claim; for a handler that
    * closes also those of "did not decide", `'failed'` included.
@@ -95,9 +178,11 @@ export interface Dialect {
   /** Longest time that the clock of one handler run can stand still, ms (MW-52: 10 x 90 s). */
   readonly pauseCeilingMs: number;
   /** The answer's `value`; absent = `decision.value`. */
-  answerValue?(hook: string, decision: Decision<Link, Json>): Json;
-  /** Warnings of a failure outside the guest: time, memory. */
-  failure(cause: 'timed_out' | 'crashed', detail: string): Warning;
+  answerValue?(hook: string, decision: Decision<Link, Json>, facts?: AnswerFacts): Json;
+  /** Fields that the answer has besides. */
+  answerMore?(hook: string, decision: Decision<Link, Json>, facts: AnswerFacts): JsonObject;
+  /** Warnings of a failure outside the guest: time, memory. `budgetMs` is the handler's limit. */
+  failure(cause: 'timed_out' | 'crashed', detail: string, budgetMs?: number): Warning;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Link, Step } from '#hooks';
+import type { Link, Step, Verdict } from '#hooks';
 import type { StoredEvent } from '#event-store';
 import type {
   ChainEntry,
@@ -60,7 +60,17 @@ export interface Answer {
   readonly positions: { readonly first: string; readonly last: string };
   /** A second opening of the same server in the same turn (MW-81). */
   readonly repeated?: true;
+  /** OpenClaw's `before_tool_call`: whether the call may go on, and with which parameters. */
+  readonly gate?: Json;
+  /** OpenClaw's `before_agent_run`: what the user of a blocked run is told. */
+  readonly notice?: Json;
+  /** OpenClaw's `before_agent_finalize`: keys of the retries that were asked for. */
+  readonly retries?: Json;
 }
+
+/** A verdict in the word that records and answers use: a contribution is what it is by itself, where it says so. */
+export const wordOf = (verdict: Verdict<Json>): HandlerOutcomeWord =>
+  verdict.kind === 'contributed' ? (verdict.as ?? verdict.kind) : verdict.kind;
 
 /** One handler of a decision as the answer shows it. */
 export const handlerAnswer = <L extends Link & { readonly entry: ChainEntry }>(step: Step<L, Json>): HandlerAnswer => {
@@ -70,9 +80,9 @@ export const handlerAnswer = <L extends Link & { readonly entry: ChainEntry }>(s
     pluginId: entry.pluginId,
     pluginVersion: entry.version,
     revision: entry.revision,
-    outcome: verdict.kind,
+    outcome: wordOf(verdict),
     ...('cause' in verdict ? { cause: verdict.cause } : {}),
-    ...(step.wouldHave === null ? {} : { wouldHave: step.wouldHave.kind }),
+    ...(step.wouldHave === null ? {} : { wouldHave: wordOf(step.wouldHave) }),
     durationMs: Math.round(step.durationMs * 1000) / 1000,
     warnings: step.warnings,
   };
@@ -101,6 +111,7 @@ export const answerFromEvents = async (
   const invocationId = event.invocationId ?? '';
   const root = event.root ?? invocationId;
   const value = end.value === null ? null : await open(end.value);
+  const more = end.more === undefined ? {} : await open(end.more);
   return {
     invocationId,
     dialect: event.dialect ?? '',
@@ -109,6 +120,7 @@ export const answerFromEvents = async (
     turnInferred: event.turnInferred ?? false,
     outcome: closed.event.outcome as OutcomeWord,
     value,
+    ...(more as Pick<Answer, 'gate' | 'notice' | 'retries'>),
     cancellation: await openCancellation(end.cancellation, open),
     hop: event.hop ?? 0,
     hostSession: end.hostSession,

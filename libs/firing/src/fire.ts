@@ -1,5 +1,15 @@
-import { inMode, runChain, type Decision, type Link, type Said, type Verdict, type Warning } from '#hooks';
-import { checkCall, type Dialect, type HookEntry, type HostView, type Opening } from '#dialects';
+import {
+  inMode,
+  runStages,
+  type Decision,
+  type Link,
+  type Point,
+  type Said,
+  type Stage,
+  type Verdict,
+  type Warning,
+} from '#hooks';
+import { checkCall, type AnswerFacts, type Dialect, type HookEntry, type HostView, type Opening } from '#dialects';
 import type { EventStore, CompletedCommand, StreamWrite } from '#event-store';
 import {
   asData,
@@ -15,13 +25,14 @@ import {
   type Sealed,
   type StoredWarning,
 } from '#record';
-import type { CallAnswer, GuestCall, HandlerRun, Realm, RunningChain, Sandbox } from '#sandbox';
+import type { CallAnswer, GuestCall, HandlerOutcome, HandlerRun, Realm, RunningChain, Sandbox } from '#sandbox';
 import type { Envelope } from '#sealing';
 import { Book, type Beside, type Positions } from './book.js';
 import { causeToken, lineageToken } from './cause-token.js';
 import type { HostCalls } from './host-calls.js';
-import { accountHalted, handlerAnswer, type Answer } from './answer.js';
+import { accountHalted, handlerAnswer, wordOf, type Answer } from './answer.js';
 import { cutLogLine, maxLogLines } from './log-line.js';
+import { afterTimer } from './timer.js';
 
 /** A plugin's place in the chain of one firing, with the world its handler runs in. */
 export interface FiringLink extends Link {
@@ -33,6 +44,14 @@ export interface FiringLink extends Link {
   readonly permissions: readonly string[];
   readonly handler: string;
   readonly timeoutMs: number;
+  /** One of the dialect's policies: they run before the others, under a point of their own. */
+  readonly isPolicy?: boolean;
+  /** False: it is not for this firing, and is not asked. */
+  readonly applies?: boolean;
+  /** The dialect's own note on how its results are read. */
+  readonly readAs?: string;
+  /** Names it among evaluators. */
+  readonly evaluatorId?: string;
 }
 
 /** One firing, with everything about it decided but the chain itself. */
@@ -67,6 +86,10 @@ export interface Firing {
   readonly withoutHook: number;
   readonly chainOf: string | null;
   readonly halted: 'open' | 'closed' | null;
+  /** Ids of the dialect's plugins in force, whether they have the hook or not. */
+  readonly loaded?: readonly string[];
+  /** What earlier answers of the same run counted up. */
+  readonly counts?: { readonly [key: string]: number };
 }
 
 /** How a firing ended, for what is written together with its end. */
@@ -103,6 +126,8 @@ export interface FiringTools {
   readonly now: () => Date;
   /** Names this process in an opening that is written before the end, for recovery. */
   readonly instance?: string;
+  /** Told what a chain came to, before it is recorded. */
+  readonly onDecision?: (decision: Decision<FiringLink, Json>) => void;
 }
 
 /** A handler returned and left work behind that used up its time: beyond the codes of MW-54, which keep the result. */
@@ -172,6 +197,8 @@ const targetField = (firing: Firing): { target?: string } => {
 interface Ride {
   readonly running: RunningChain;
   readonly from: number;
+  /** The first place that is not in it. */
+  readonly to: number;
 }
 
 class FiringRun {
@@ -181,8 +208,11 @@ class FiringRun {
   private readonly logs: { kept: number; dropped: number }[];
   private readonly calls: Map<string, number>[];
   private readonly args: string;
+  private readonly stages: readonly Stage<FiringLink>[];
   private ride: Ride | null = null;
-  private asked = 0;
+  /** Of a point whose handlers run together: each walks by itself. */
+  private readonly walks: RunningChain[] = [];
+  private readonly asked = new Set<number>();
 
   constructor(
     private readonly firing: Firing,
@@ -195,6 +225,7 @@ class FiringRun {
     this.entry = entry;
     this.view = firing.dialect.hostView(firing.hook, JSON.parse(firing.opening.input) as JsonObject, firing.hop);
     this.args = firing.dialect.args(firing.hook, this.view);
+    this.stages = stagesOf(entry, firing.halted === null ? firing.chain : []);
     this.calls = firing.chain.map(() => new Map<string, number>());
     this.settled = firing.chain.map(() => gate());
     this.logs = firing.chain.map(() => ({ kept: 0, dropped: 0 }));
@@ -206,6 +237,7 @@ class FiringRun {
     if (this.firedFor?.before !== undefined) await this.book.keepOpening(this.firedFor.before);
     try {
       const decision = await this.decide();
+      this.tools.onDecision?.(decision);
       this.recordNotAsked(decision);
       const closed = this.closed(decision);
       const event = closedEvent(decision, closed, Math.round(performance.now() - startedAt));
@@ -213,6 +245,7 @@ class FiringRun {
       return this.answer(decision, positions);
     } finally {
       this.ride?.running.stop();
+      for (const walk of this.walks) walk.stop();
     }
   }
 
@@ -221,7 +254,7 @@ class FiringRun {
     const opened: InvocationOpened = {
       chain: firing.chain.map(({ entry }) => entry),
       withoutHook: firing.withoutHook,
-      context: this.tools.envelope.sealText(firing.opening.input),
+      context: this.tools.envelope.sealText(firing.opening.recordedInput ?? firing.opening.input),
       hostSession: this.view.session.state,
       ...(firing.previousInvocationId === null ? {} : { previousInvocationId: firing.previousInvocationId }),
       ...(firing.chainOf === null ? {} : { chainOf: firing.chainOf }),
@@ -242,37 +275,52 @@ class FiringRun {
 
   /** Halted plugins do not run: `open` passes everything, `closed` cancels what can be cancelled. */
   private async decide(): Promise<Decision<FiringLink, Json>> {
-    const { firing } = this;
-    const point = this.entry.point;
-    if (firing.halted === null) return runChain(point, firing.opening.value, firing.chain, this.ask);
-    const decision = await runChain<FiringLink, Json>(point, firing.opening.value, [], this.ask);
-    if (firing.halted === 'open' || !point.cancellable) return decision;
+    const { firing, stages } = this;
+    const decision = await runStages(stages, firing.opening.value, this.ask);
+    if (firing.halted === null || firing.halted === 'open' || !this.entry.point.cancellable) return decision;
     return { ...decision, outcome: 'cancelled', value: null };
   }
 
   /** After a cancel the rest of the chain is not asked; the record names each of them all the same. */
   private recordNotAsked({ steps }: Decision<FiringLink, Json>): void {
-    for (const { link, index, input, verdict } of steps.slice(this.asked)) {
+    for (const { link, index, input, verdict } of steps) {
+      if (this.asked.has(index)) continue;
       this.book.verdict(index, this.handlerEvent(link, index, input, { verdict, warnings: [], durationMs: 0 }));
     }
   }
 
   /** Asks one plugin: its result comes from the sandbox, which ran ahead, and is read and checked again here. */
   private readonly ask = async (link: FiringLink, value: Json, index: number): Promise<Said<Json>> => {
-    const said = link.realm === null ? notLoaded(link.notLoaded) : await this.result(link, value, index);
+    const said = await this.said(link, value, index);
     this.book.verdict(index, this.handlerEvent(link, index, value, said));
-    this.asked = index + 1;
+    this.asked.add(index);
     this.settled[index]?.open();
     return said;
   };
 
+  private said(link: FiringLink, value: Json, index: number): Said<Json> | Promise<Said<Json>> {
+    if (link.applies === false) return notApplicable;
+    return link.realm === null ? notLoaded(link.notLoaded) : this.result(link, value, index);
+  }
+
+  /** The sandbox's word on one handler: out of the walk that the stage rides on, or of its own where all run together. */
+  private outcome(value: Json, index: number): Promise<HandlerOutcome> {
+    if (runsTogether(this.stageAt(index).point)) {
+      const walk = this.rideFrom(index, value, index + 1).running;
+      this.walks.push(walk);
+      return walk.result(0);
+    }
+    if (this.ride !== null && index >= this.ride.to) this.leaveRide();
+    this.ride ??= this.rideFrom(index, value, this.endOfStage(index));
+    return this.ride.running.result(this.placeInRide(index));
+  }
+
   private async result(link: FiringLink, value: Json, index: number): Promise<Said<Json>> {
     const { dialect, hook } = this.firing;
-    this.ride ??= this.rideFrom(index, value);
-    const outcome = await this.ride.running.result(this.placeInRide(index));
+    const outcome = await this.outcome(value, index);
     switch (outcome.kind) {
       case 'returned': {
-        const { verdict, warnings } = dialect.read(hook, outcome.raw, value);
+        const { verdict, warnings } = dialect.read(hook, outcome.raw, value, link.readAs);
         if (advancedOnItsOwn(outcome.raw, verdict)) this.leaveRide();
         const { durationMs } = outcome;
         // Its result was there in time; what it left running was ended when its time was up, and is on record.
@@ -282,7 +330,10 @@ class FiringRun {
       case 'failed':
         return {
           verdict: { kind: 'skipped', cause: outcome.cause },
-          warnings: [...dialect.readNotes(hook, outcome.notes), dialect.failure(outcome.cause, outcome.detail)],
+          warnings: [
+            ...dialect.readNotes(hook, outcome.notes),
+            dialect.failure(outcome.cause, outcome.detail, link.timeoutMs),
+          ],
           durationMs: outcome.durationMs,
         };
       case 'not_loaded':
@@ -301,42 +352,67 @@ class FiringRun {
     this.ride = null;
   }
 
-  /** Starts the rest of the chain in the sandbox, on the value in force. */
-  private rideFrom(from: number, value: Json): Ride {
+  /** Starts the rest of a stage in the sandbox, on the value in force. */
+  private rideFrom(from: number, value: Json, to: number): Ride {
     const { firing } = this;
-    const runnable = this.runnable(from);
+    const runnable = this.runnable(from, to);
     const running = this.tools.sandbox.run({
       account: firing.account,
       invocationId: firing.invocationId,
-      input: from === 0 ? firing.opening.input : inputWith(firing.opening.input, this.entry.mutableFields, value),
-      handlers: runnable.map(({ link }) => this.handlerRun(link)),
+      input: value === firing.opening.value ? firing.opening.input : this.inputWith(value),
+      handlers: runnable.map(({ link, index }) => this.handlerRun(link, this.stageAt(index).point)),
       onCall: (call) => this.hostCall({ ...call, handlerIndex: runnable[call.handlerIndex]?.index ?? from }),
       pausingMembers: firing.dialect.pausingMembers,
     });
-    return { running, from };
+    return { running, from, to };
   }
 
-  private runnable(from: number): readonly { readonly link: FiringLink & { realm: Realm }; readonly index: number }[] {
+  private inputWith(value: Json): string {
+    const { dialect, hook, opening } = this.firing;
+    if (dialect.inputWith !== undefined) return dialect.inputWith(hook, opening.input, value);
+    return inputWith(opening.input, this.entry.mutableFields, value);
+  }
+
+  private runnable(
+    from: number,
+    to: number,
+  ): readonly { readonly link: FiringLink & { realm: Realm }; readonly index: number }[] {
     return this.firing.chain.flatMap((link, index) =>
-      index >= from && link.realm !== null ? [{ link: { ...link, realm: link.realm }, index }] : [],
+      index >= from && index < to && link.realm !== null && link.applies !== false
+        ? [{ link: { ...link, realm: link.realm }, index }]
+        : [],
     );
   }
 
   private placeInRide(index: number): number {
-    return this.runnable(this.ride?.from ?? 0).findIndex((place) => place.index === index);
+    const { from, to } = this.ride ?? { from: 0, to: this.firing.chain.length };
+    return this.runnable(from, to).findIndex((place) => place.index === index);
   }
 
-  private handlerRun(link: FiringLink & { readonly realm: Realm }): HandlerRun {
+  private stageAt(index: number): Stage<FiringLink> {
+    let end = 0;
+    const found = this.stages.find(({ links }) => index < (end += links.length));
+    if (found === undefined) throw new Error(`no stage has link ${String(index)}`);
+    return found;
+  }
+
+  private endOfStage(index: number): number {
+    let end = 0;
+    for (const { links } of this.stages) if (index < (end += links.length)) break;
+    return end;
+  }
+
+  private handlerRun(link: FiringLink & { readonly realm: Realm }, point: Point): HandlerRun {
     const { dialect, hook } = this.firing;
     const enforced = link.mode === 'enforce';
-    const closes = enforced && this.entry.cancellable && (link.failureMode === 'closed' || this.entry.failsClosed);
+    const closes = enforced && point.cancellable && (link.failureMode === 'closed' || point.failsClosed);
     return {
       realm: link.realm,
       handler: link.handler,
       timeoutMs: link.timeoutMs,
       ceilingMs: link.timeoutMs + dialect.pauseCeilingMs,
       args: this.args,
-      advances: enforced,
+      advances: enforced && passesOn(point),
       stopsOn: enforced ? dialect.stopTags(hook, closes ? 'closed' : 'open') : [],
     };
   }
@@ -344,9 +420,11 @@ class FiringRun {
   private async hostCall(call: GuestCall): Promise<CallAnswer> {
     const callId = this.tools.newId();
     if (call.member === 'log') return this.logLine(call, callId);
+    const { dialect } = this.firing;
+    if (call.member === 'timer' && dialect.hasTimers === true) return afterTimer(call);
     const accepted = this.accepted(call);
     const refusal =
-      checkCall(call.member, call.args, call.misfit, accepted.get(call.member)) ??
+      (dialect.checkCall ?? checkCall)(call.member, call.args, call.misfit, accepted.get(call.member)) ??
       this.ungranted(call) ??
       this.unserved(call);
     if (refusal !== null) {
@@ -482,13 +560,13 @@ class FiringRun {
       warnings,
       configDigest: link.entry.configDigest,
       mode: link.mode,
-      ...(wouldHave === null ? {} : { wouldHave: wouldHave.kind, wouldHaveOutput: this.wouldHaveOutput(wouldHave) }),
+      ...(wouldHave === null ? {} : { wouldHave: wordOf(wouldHave), wouldHaveOutput: this.wouldHaveOutput(wouldHave) }),
       ...(verdict.kind === 'skipped' ? { cause: verdict.cause } : {}),
-      ...(verdict.kind === 'cancelled' ? { reason: this.sealValue(verdict.reason) } : {}),
+      ...(wordOf(verdict) === 'cancelled' ? { reason: this.sealValue(reasonOf(verdict)) } : {}),
       ...(dropped > 0 ? { logLinesDropped: dropped } : {}),
     };
     return {
-      type: `handler.${verdict.kind}` as NewEvent['type'],
+      type: `handler.${wordOf(verdict)}` as NewEvent['type'],
       ...pluginFields(link),
       durationMs: Math.round(said.durationMs),
       ...reasonCodeOf(verdict, said.warnings),
@@ -503,11 +581,13 @@ class FiringRun {
 
   private closed(decision: Decision<FiringLink, Json>): InvocationClosed {
     const cancellation = this.cancellation(decision);
+    const more = this.moreOf(decision);
     return {
       value: this.sealValue(this.valueOf(decision)),
       cancellation: cancellation === null ? null : { ...cancellation, reason: this.sealValue(cancellation.reason) },
       hostSession: this.view.session.state,
       metered: decision.metered,
+      ...(more === null ? {} : { more: this.seal(more) }),
     };
   }
 
@@ -521,7 +601,19 @@ class FiringRun {
 
   private valueOf(decision: Decision<FiringLink, Json>): Json {
     const { dialect, hook } = this.firing;
-    return dialect.answerValue === undefined ? decision.value : dialect.answerValue(hook, decision);
+    return dialect.answerValue === undefined ? decision.value : dialect.answerValue(hook, decision, this.facts);
+  }
+
+  private get facts(): AnswerFacts {
+    const { opening, loaded = [], counts = {} } = this.firing;
+    return { input: opening.input, loaded, counts };
+  }
+
+  /** What the dialect adds to the answer; null: nothing. */
+  private moreOf(decision: Decision<FiringLink, Json>): JsonObject | null {
+    const { dialect, hook } = this.firing;
+    const more = dialect.answerMore?.(hook, decision, this.facts) ?? {};
+    return Object.keys(more).length === 0 ? null : more;
   }
 
   private cancellation(decision: Decision<FiringLink, Json>): Answer['cancellation'] {
@@ -539,6 +631,7 @@ class FiringRun {
       turnInferred: firing.turnInferred,
       outcome: decision.outcome,
       value: this.valueOf(decision),
+      ...this.moreOf(decision),
       cancellation: this.cancellation(decision),
       hop: firing.hop,
       hostSession: this.view.session.state,
@@ -606,6 +699,27 @@ const gate = (): Gate => {
   };
 };
 
+/** Policies first, where the hook has any, then everybody else. */
+const stagesOf = ({ point, policyPoint }: HookEntry, chain: readonly FiringLink[]): readonly Stage<FiringLink>[] => {
+  if (policyPoint === undefined) return [{ point, links: chain }];
+  return [
+    { point: policyPoint, links: chain.filter(({ isPolicy }) => isPolicy === true) },
+    { point, links: chain.filter(({ isPolicy }) => isPolicy !== true) },
+  ];
+};
+
+const runsTogether = ({ mode }: Point): boolean =>
+  mode.kind === 'evaluate' || (mode.kind === 'observe' && mode.start === 'together');
+
+/** Whether what one handler rewrote is what the next one sees. */
+const passesOn = ({ mode }: Point): boolean => mode.kind !== 'merge' || mode.chained !== null;
+
+const notApplicable: Said<Json> = {
+  verdict: { kind: 'not_run', cause: 'not_applicable' },
+  warnings: [],
+  durationMs: 0,
+};
+
 const notLoaded = (message: string | null): Said<Json> => ({
   verdict: { kind: 'not_run', cause: 'not_loaded' },
   warnings: [{ code: 'plugin_load_failed', detail: message }],
@@ -627,6 +741,14 @@ const reasonCodeOf = (verdict: Verdict<Json>, warnings: readonly Warning[]): { r
   if (verdict.kind === 'cancelled') return verdict.code === null ? {} : { reasonCode: verdict.code };
   const code = verdict.kind === 'skipped' ? warnings.at(-1)?.code : undefined;
   return code === undefined ? {} : { reasonCode: code };
+};
+
+/** What a handler that stopped an operation said for it, where its dialect shows that. */
+const reasonOf = (verdict: Verdict<Json>): string | null => {
+  if (verdict.kind === 'cancelled') return verdict.reason;
+  if (verdict.kind !== 'contributed') return null;
+  const { blockReason, cancelReason, reason } = verdict.value as JsonObject;
+  return [blockReason, cancelReason, reason].find((text) => typeof text === 'string') ?? null;
 };
 
 const outputOf = (verdict: Verdict<Json>, input: Json): Json => {

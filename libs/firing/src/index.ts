@@ -9,3 +9,6 @@ export type { HostCallRequest, HostCalls } from './host-calls.js';
 export type { InvocationState } from './lost.js';
 export { invocationState, lostEvent } from './lost.js';
 export { nobodyServes } from './host-calls.js';
+export type { Delivery, Resolution } from './resolution.js';
+export { deliverResolution } from './resolution.js';
+export { afterTimer } from './timer.js';

@@ -16,7 +16,13 @@ export type Verdict<V> =
   | { readonly kind: 'claimed'; readonly value: unknown }
   | { readonly kind: 'held'; readonly request: unknown }
   /** A merge point: what this handler adds to the collected result. */
-  | { readonly kind: 'contributed'; readonly value: unknown; readonly changed: readonly string[] }
+  | {
+      readonly kind: 'contributed';
+      readonly value: unknown;
+      readonly changed: readonly string[];
+      /** What this contribution is by itself, in the words that records and answers use; absent: `contributed`. */
+      readonly as?: 'passed' | 'rewrote' | 'cancelled' | 'held';
+    }
   | { readonly kind: 'skipped'; readonly cause: 'threw' | 'timed_out' | 'malformed' | 'crashed' }
   /** `after_cancel`: the chain had ended before its turn, by a cancel, a claim or a terminal result. */
   | { readonly kind: 'not_run'; readonly cause: 'not_loaded' | 'not_applicable' | 'after_cancel' };
@@ -73,6 +79,8 @@ export interface Decision<L extends Link, V> {
   readonly steps: readonly Step<L, V>[];
   /** Handler runs that started (MW-55). */
   readonly metered: number;
+  /** Of a chain that ran in stages: what each came to, in order; null for one that did not run. */
+  readonly stages?: readonly (Decision<L, V> | null)[];
 }
 
 /** The code under which a handler that did not decide cancels. */

@@ -14,14 +14,19 @@ export interface PluginFault {
 
 type Limits = PluginSnapshot['timeouts'];
 
-/** The time a handler of this hook has, ms: what the plugin says, the account, the dialect. */
+/** The time a handler of this hook has, ms: what is set for the plugin, what it wrote itself, the account, the dialect. */
 export const timeoutOf = (
   timeouts: Limits,
   hook: string,
   facts: DialectFacts,
   ofAccount: number | null = null,
+  written: number | null = null,
 ): number =>
-  ownTimeout(timeouts, hook) ?? ofAccount ?? facts.entries.get(hook)?.defaultTimeoutMs ?? facts.timeoutBounds.max;
+  ownTimeout(timeouts, hook) ??
+  written ??
+  ofAccount ??
+  facts.entries.get(hook)?.defaultTimeoutMs ??
+  facts.timeoutBounds.max;
 
 /** The limit that a plugin itself names for a hook, ms: for that hook, else for all; null where it names none. */
 const ownTimeout = ({ hooks, timeoutMs }: Limits, hook: string): number | null => {

@@ -103,6 +103,8 @@ export interface InvocationClosed {
   readonly hostSession: 'granted' | 'withheld' | 'absent';
   /** Handler runs that are metered (MW-55). */
   readonly metered: number;
+  /** Fields that the dialect adds to the answer, a JSON object; absent: none. */
+  readonly more?: Sealed;
 }
 
 /** `data` of `invocation.lost`. */

@@ -25,6 +25,14 @@ type Failed = Extract<Compiled, { kind: 'failed' }>;
 /** Name and version of what compiles, as recorded with a version of a plugin (MW-6). */
 export const compilerName = `esbuild@${version}`;
 
+/** How a dialect has a source made into one script: what is evaluated first, and modules beside the plugin's files. */
+export interface Bundling {
+  /** Text of the module that is evaluated: it imports the entry, whose path it is given. */
+  wrap(entry: string, files: ReadonlyMap<string, string>): string;
+  /** Text of a module that is no file of the plugin's; null where there is none of that name. */
+  module(name: string): string | null;
+}
+
 /**
  * Makes one script of a plugin's source (MW-6). Types are stripped, not checked. One file of JavaScript without imports
  * and exports is taken as it is; everything else becomes one script whose imports resolve only among the plugin's own
@@ -33,8 +41,10 @@ export const compilerName = `esbuild@${version}`;
 export const compile = async (
   source: SourceText,
   language: 'javascript' | 'typescript' | 'python',
+  bundling?: Bundling,
 ): Promise<Compiled> => {
   if (language === 'python') return failed('python is not compiled');
+  if (bundling !== undefined) return bundleWith(bundling, source, language);
   if ('files' in source) return bundle(source.files, source.entry);
   const name = language === 'typescript' ? 'plugin.ts' : 'plugin.js';
   return language === 'typescript' ? strip(source.source, name) : take(source.source, name);
@@ -58,13 +68,32 @@ const strip = async (source: string, name: string): Promise<Compiled> => {
   return { kind: 'compiled', code: stripped, compiler: compilerName };
 };
 
-const bundle = async (files: { readonly [path: string]: string }, entry: string): Promise<Compiled> => {
+/** Absolute, as no file of a plugin's is. */
+const wrapper = '/entry.js';
+
+const bundleWith = (
+  bundling: Bundling,
+  source: SourceText,
+  language: 'javascript' | 'typescript',
+): Promise<Compiled> => {
+  const name = language === 'typescript' ? 'plugin.ts' : 'plugin.js';
+  const { files, entry } = 'files' in source ? source : { files: { [name]: source.source }, entry: name };
+  if (!Object.hasOwn(files, entry)) return bundle(files, entry);
+  const wrapped = { ...files, [wrapper]: bundling.wrap(entry, new Map(Object.entries(files))) };
+  return bundle(wrapped, wrapper, (path) => bundling.module(path));
+};
+
+const bundle = async (
+  files: { readonly [path: string]: string },
+  entry: string,
+  module: (name: string) => string | null = () => null,
+): Promise<Compiled> => {
   const known = new Map(Object.entries(files));
   if (!known.has(entry)) return failed(`entry ${JSON.stringify(entry)} is not among the files`);
   const broken = [...known].find(([, text]) => !text.isWellFormed());
   if (broken !== undefined) return loneSurrogate(broken[0]);
   const bundled = await withEsbuild(async () => {
-    const { outputFiles } = await build({ ...bundling, entryPoints: [entry], plugins: [virtualFiles(known)] });
+    const { outputFiles } = await build({ ...bundling, entryPoints: [entry], plugins: [virtualFiles(known, module)] });
     return outputFiles[0]?.text ?? '';
   });
   return typeof bundled === 'string' ? { kind: 'compiled', code: bundled, compiler: compilerName } : bundled;

@@ -1,22 +1,38 @@
 import type { Loader, OnLoadArgs, OnLoadResult, OnResolveArgs, OnResolveResult, Plugin } from 'esbuild';
 
-/** Lets the bundler see a plugin's own files and nothing else: no disk, no packages, no network. */
-export const virtualFiles = (files: ReadonlyMap<string, string>): Plugin => ({
+/**
+ * Lets the bundler see a plugin's own files and the modules that its dialect brings, and nothing else: no disk, no
+ * packages, no network.
+ */
+export const virtualFiles = (
+  files: ReadonlyMap<string, string>,
+  module: (name: string) => string | null = () => null,
+): Plugin => ({
   name: 'plugin-files',
   setup: (bundler) => {
     // No flags: the bundler reads these as Go's regular expressions, which know no `u`.
-    bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, args));
+    bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, module, args));
     bundler.onLoad({ filter: /.*/, namespace }, (args) => load(files, args));
+    bundler.onLoad({ filter: /.*/, namespace: dialectNamespace }, ({ path }) => ({
+      contents: module(path) ?? '',
+      loader: 'js',
+    }));
   },
 });
 
 const namespace = 'plugin';
+const dialectNamespace = 'dialect';
 
-const resolve = (files: ReadonlyMap<string, string>, args: OnResolveArgs): OnResolveResult => {
+const resolve = (
+  files: ReadonlyMap<string, string>,
+  module: (name: string) => string | null,
+  args: OnResolveArgs,
+): OnResolveResult => {
   if (args.kind === 'entry-point') return { path: args.path, namespace };
   const path = wanted(args);
   const found = path === null ? undefined : candidates(path).find((candidate) => files.has(candidate));
   if (found !== undefined) return { path: found, namespace };
+  if (path === null && module(args.path) !== null) return { path: args.path, namespace: dialectNamespace };
   return {
     errors: [{ text: `${JSON.stringify(args.path)} is not among the plugin's files, where alone imports resolve` }],
   };

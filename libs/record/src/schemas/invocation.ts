@@ -61,6 +61,7 @@ const closed = object({
   cancellation: nullable(object({ pluginId: nullable(id()), reason: sealedOrNull, code: nullable(id()) })),
   hostSession,
   metered: count('Handler runs that are metered.'),
+  'more?': sealed('What the dialect adds to the answer: an object of its fields.'),
 });
 
 const lost = object({
