@@ -1,4 +1,15 @@
-export type { CheckCall, Dialect, Fault, HookEntry, HostView, LoadReport, Opening } from './dialect.js';
+export type {
+  AnswerFacts,
+  Arranged,
+  CheckCall,
+  Dialect,
+  DialectRules,
+  Fault,
+  HookEntry,
+  HostView,
+  LoadReport,
+  Opening,
+} from './dialect.js';
 export { checkCall, memberNames, refusals } from './middleware/host-calls.js';
 export type { Refusal } from './middleware/host-calls.js';
 export { firesHook } from './middleware/catalogue.js';
@@ -12,3 +23,34 @@ export { readCaseFile } from './conformance/case-file.js';
 export type { Observed } from './conformance/compare.js';
 export type { CaseDriver, CaseResult } from './conformance/run-cases.js';
 export { checkContexts, reportOf, runCases } from './conformance/run-cases.js';
+export { approvalLimits, permits, readApproval, resolutionOf } from './openclaw/approvals.js';
+export type {
+  ApprovalDecision,
+  ApprovalEnd,
+  ApprovalResolution,
+  ApprovalTerms,
+  ReadApproval,
+} from './openclaw/approvals.js';
+export { blockMessage } from './openclaw/block-message.js';
+export { capDetails } from './openclaw/details-cap.js';
+export { filterExecEnv } from './openclaw/exec-env.js';
+export { gateAfter, gateOf, gateUnasked } from './openclaw/gate.js';
+export type { Gate, GateOutcome } from './openclaw/gate.js';
+export { drainInjections, enqueueInjection } from './openclaw/injections.js';
+export type { Injection, InjectionQueue } from './openclaw/injections.js';
+export { withoutPrompts } from './openclaw/legacy-strip.js';
+export { failureText, logLevelOf, openclaw, openclawHooks, openclawOf, runnerResult } from './openclaw/openclaw.js';
+export { profiles as openclawProfiles } from './openclaw/profiles.js';
+export { extensionFault, judgeHook, operatorBounds, policyFault, timeoutFor } from './openclaw/registration.js';
+export type { ExtensionClaim, HookGates, OperatorTimeouts, Origin } from './openclaw/registration.js';
+export type {
+  CaseApproval,
+  CaseHandler,
+  CasePolicy,
+  CaseVersion,
+  OpenClawCase,
+  OpenClawDriver,
+  OpenClawResult,
+  OpenClawSeen,
+} from './conformance/openclaw-cases.js';
+export { isOpenClawFile, readOpenClawFile, runOpenClawCases } from './conformance/openclaw-cases.js';

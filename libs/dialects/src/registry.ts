@@ -1,7 +1,10 @@
 import type { Dialect } from './dialect.js';
 import { middleware } from './middleware/middleware.js';
+import { openclaw } from './openclaw/openclaw.js';
 
-const dialects: ReadonlyMap<string, Dialect> = new Map([[middleware.name, middleware]]);
+const dialects: ReadonlyMap<string, Dialect> = new Map(
+  [middleware, openclaw].map((dialect) => [dialect.name, dialect]),
+);
 
 /** A dialect by its name in paths and events; undefined when there is none of that name. */
 export const dialectOf = (name: string): Dialect | undefined => dialects.get(name);

@@ -1,0 +1,117 @@
+import type { Json, JsonObject } from '#record';
+import type { Version } from './catalogue.js';
+
+/** What a person may say. */
+export type ApprovalDecision = 'allow-once' | 'allow-always' | 'deny';
+
+/** What `onResolution` is told. */
+export type ApprovalResolution = ApprovalDecision | 'timeout' | 'cancelled';
+
+/** An approval that a plugin asked for, with its limits in force (openclaw.md §8). */
+export interface ApprovalTerms {
+  readonly pluginId: string;
+  readonly title: string;
+  readonly description: string;
+  readonly severity: 'info' | 'warning' | 'critical';
+  readonly timeoutMs: number;
+  /** What the end of the time means; 2026.9 knows only `deny`. */
+  readonly timeoutBehavior: 'allow' | 'deny';
+  /** Makes the end of the time a veto with this text. */
+  readonly timeoutReason: string | null;
+  readonly allowedDecisions: readonly ApprovalDecision[];
+  /** Names the plugin's `onResolution` in its realm; null: it has none. */
+  readonly ticket: string | null;
+}
+
+export type ReadApproval =
+  | { readonly kind: 'approval'; readonly terms: ApprovalTerms }
+  /** It cannot be put to anybody: the call is blocked, and `onResolution` is told `cancelled`. */
+  | { readonly kind: 'unusable'; readonly reason: string; readonly terms: Pick<ApprovalTerms, 'pluginId' | 'ticket'> };
+
+export const approvalLimits = {
+  titleUnits: 80,
+  descriptionUnits: 512,
+  defaultTimeoutMs: 120_000,
+  maxTimeoutMs: 600_000,
+} as const;
+
+const decisions: readonly ApprovalDecision[] = ['allow-once', 'allow-always', 'deny'];
+
+/** Reads a `requireApproval` as it came out of a merge: `pluginId` stamped, `onResolution` a ticket. */
+export const readApproval = (request: Json, version: Version): ReadApproval => {
+  const fields = isObject(request) ? request : {};
+  const pluginId = text(fields.pluginId) ?? '';
+  const ticket = text(fields.onResolution);
+  const [title, description] = [text(fields.title)?.trim() ?? '', text(fields.description)?.trim() ?? ''];
+  const fault =
+    sizeFault('title', title, approvalLimits.titleUnits) ??
+    sizeFault('description', description, approvalLimits.descriptionUnits);
+  if (fault !== null) return { kind: 'unusable', reason: fault, terms: { pluginId, ticket } };
+  return {
+    kind: 'approval',
+    terms: {
+      pluginId,
+      title,
+      description,
+      severity: fields.severity === 'info' || fields.severity === 'critical' ? fields.severity : 'warning',
+      timeoutMs: approvalTimeout(fields.timeoutMs),
+      timeoutBehavior: version === '2026.7' && fields.timeoutBehavior === 'allow' ? 'allow' : 'deny',
+      timeoutReason: nonEmpty(text(fields.timeoutReason)),
+      allowedDecisions: allowed(fields.allowedDecisions),
+      ticket,
+    },
+  };
+};
+
+/** 120 s, unless a plugin says another time above 0; 600 s at most. */
+const approvalTimeout = (ms: Json | undefined): number => {
+  if (typeof ms !== 'number' || !Number.isFinite(ms) || ms <= 0) return approvalLimits.defaultTimeoutMs;
+  return Math.min(Math.floor(ms), approvalLimits.maxTimeoutMs);
+};
+
+/** Duplicates and words that are none are left out; nothing left means all three. */
+const allowed = (list: Json | undefined): readonly ApprovalDecision[] => {
+  const named = Array.isArray(list) ? (list as readonly Json[]) : [];
+  const known = [...new Set(named)].filter((word): word is ApprovalDecision =>
+    decisions.includes(word as ApprovalDecision),
+  );
+  return known.length > 0 ? known : decisions;
+};
+
+/** Whether a decision may be given at all; one that may not leaves the approval open. */
+export const permits = ({ allowedDecisions }: ApprovalTerms, decision: string): decision is ApprovalDecision =>
+  (allowedDecisions as readonly string[]).includes(decision);
+
+/** How an approval came to its end. */
+export type ApprovalEnd =
+  | { readonly kind: 'decided'; readonly decision: ApprovalDecision }
+  | { readonly kind: 'unanswered' }
+  /** The run that waited is over. */
+  | { readonly kind: 'aborted' }
+  /** Nobody could be asked. */
+  | { readonly kind: 'unavailable'; readonly reason: string };
+
+/** What the plugin is told of an end. */
+export const resolutionOf = (end: ApprovalEnd): ApprovalResolution => {
+  switch (end.kind) {
+    case 'decided':
+      return end.decision;
+    case 'unanswered':
+      return 'timeout';
+    case 'aborted':
+    case 'unavailable':
+      return 'cancelled';
+  }
+};
+
+const sizeFault = (name: string, value: string, most: number): string | null => {
+  if (value === '') return `the ${name} is missing`;
+  return value.length > most ? `the ${name} is longer than ${String(most)} characters` : null;
+};
+
+const text = (value: Json | undefined): string | null => (typeof value === 'string' ? value : null);
+
+const nonEmpty = (words: string | null): string | null => (words === '' ? null : words);
+
+const isObject = (value: Json): value is JsonObject =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
