@@ -20,6 +20,7 @@ import {
   type Role,
 } from '#platform';
 import { digestOf, type Json } from '#record';
+import { AccountRules } from '../control/accounts/account-rules.js';
 import { FireHook, type FireResult } from './fire-hook.js';
 import { bodyOf, waitFields, type RunningBody } from './firing-body.js';
 import { knownDialect, readOrder } from './firing-order.js';
@@ -62,6 +63,7 @@ export class FireBatchHandler extends AccountCommandHandler<FireBatch, readonly 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     @Inject(CommandBus) private readonly bus: CommandBus,
+    @Inject(AccountRules) private readonly rules: AccountRules,
   ) {
     super();
   }
@@ -85,7 +87,8 @@ export class FireBatchHandler extends AccountCommandHandler<FireBatch, readonly 
 
   private async fireItem({ meta, waitMs, requestId }: FireBatch, item: BatchItem, index: number): Promise<ItemAnswer> {
     try {
-      const order = readOrder(knownDialect(item.dialect, item.hook), item.hook, item.body);
+      const dialect = knownDialect(item.dialect, item.hook);
+      const order = readOrder(dialect, item.hook, item.body, this.rules.profile(meta.account, dialect.name));
       const firing = new FireHook(itemMeta(meta, index), order, waitMs);
       return bodyOf(await this.bus.execute<FireHook, FireResult>(firing));
     } catch (error) {

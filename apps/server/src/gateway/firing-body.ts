@@ -32,18 +32,27 @@ interface Hidden {
 }
 
 /** An answer for a key that sees no content (api.md, content). */
-export interface HiddenAnswer extends Omit<Answer, 'value' | 'cancellation' | 'handlers'> {
+export interface HiddenAnswer extends Omit<
+  Answer,
+  'value' | 'cancellation' | 'handlers' | 'gate' | 'notice' | 'retries'
+> {
   readonly value: Hidden | null;
   readonly cancellation: object | null;
   readonly handlers: readonly object[];
+  readonly gate?: Hidden | null;
+  readonly notice?: Hidden | null;
+  readonly retries?: Hidden | null;
 }
 
 const hide = (value: Json): Hidden | null =>
   value === null ? null : { hidden: true, size: Buffer.byteLength(JSON.stringify(value)) };
 
 /** Hides what agents, people and plugins wrote; ids, outcomes, codes and times stay. */
-export const withoutContent = (answer: Answer): HiddenAnswer => ({
+export const withoutContent = ({ gate, notice, retries, ...answer }: Answer): HiddenAnswer => ({
   ...answer,
+  ...(gate === undefined ? {} : { gate: hide(gate) }),
+  ...(notice === undefined ? {} : { notice: hide(notice) }),
+  ...(retries === undefined ? {} : { retries: hide(retries) }),
   value: hide(answer.value),
   cancellation: answer.cancellation && { ...answer.cancellation, reason: hide(answer.cancellation.reason) },
   handlers: answer.handlers.map((handler) => ({

@@ -49,10 +49,12 @@ const envelopeFields = new Set(Object.keys(new FiringEnvelope()));
 
 /**
  * Checks a firing's body against the envelope and the hook's catalogue entry. Throws 422 with every faulty field; the
- * hook's own arguments are read by the dialect and never pass through a transformer.
+ * hook's own arguments are read by the dialect and never pass through a transformer. `profile` is the account's, where
+ * the dialect has profiles; a body may name another.
  */
-export const readOrder = (dialect: Dialect, hook: string, body: unknown): FiringOrder => {
+export const readOrder = (base: Dialect, hook: string, body: unknown, profile: string | null = null): FiringOrder => {
   const parts = split(body);
+  const dialect = profiled(base, hook, parts.own.profile ?? profile);
   const faults: FieldFault[] = Object.keys(parts.own)
     .filter((key) => !dialect.ownFields.includes(key))
     .map((key) => ({ pointer: `/${escapePointer(key)}`, reason: unknownField(dialect) }));
@@ -61,6 +63,18 @@ export const readOrder = (dialect: Dialect, hook: string, body: unknown): Firing
   if (opening.kind === 'refused') throw misfit([...faults, ...opening.faults]);
   if (faults.length > 0) throw misfit(faults);
   return { dialect, hook, envelope, opening };
+};
+
+/** The dialect as the named profile has it. Throws 422 for a profile that is none, 404 for a hook that it does not have. */
+const profiled = (base: Dialect, hook: string, profile: Json): Dialect => {
+  if (base.profiles === undefined) return base;
+  if (profile === null) return base;
+  const dialect = typeof profile === 'string' ? base.profiles.get(profile) : undefined;
+  if (dialect === undefined) {
+    throw misfit([{ pointer: '/profile', reason: `give one of ${[...base.profiles.keys()].join(', ')}` }]);
+  }
+  if (dialect.entries.has(hook)) return dialect;
+  throw new Problem(404, 'unknown_hook', `That profile of ${base.name} has no hook ${hook}.`);
 };
 
 const split = (body: unknown): { readonly envelope: JsonObject; readonly own: JsonObject } => {

@@ -18,15 +18,25 @@ const envelope = {
   dataSubject: { ...id, description: 'Whose data this is: the scope under which the content can be erased.' },
 } as const;
 
-/** The body of a firing. What `context` must hold is the hook's own; a misfit is 422 with a pointer. */
+const own = {
+  context: {
+    type: 'object',
+    description:
+      "Middleware: the hook's own context, exactly the documented keys. OpenClaw: the second argument, open.",
+  },
+  event: { type: 'object', description: 'OpenClaw: the first argument. Known fields are typed, others pass through.' },
+  profile: {
+    type: 'string',
+    enum: ['documented', '2026.7', '2026.9'] as string[],
+    description: "OpenClaw: the profile, when it is not the account's.",
+  },
+} as const;
+
+/** The body of a firing. What the hook's own arguments must hold is the hook's; a misfit is 422 with a pointer. */
 export const fireBodySchema: Schema = {
   type: 'object',
-  required: ['context'],
   additionalProperties: false,
-  properties: {
-    ...envelope,
-    context: { type: 'object', description: "The hook's own context: exactly the documented keys." },
-  },
+  properties: { ...envelope, ...own },
 };
 
 export const batchBodySchema: Schema = {
@@ -40,8 +50,8 @@ export const batchBodySchema: Schema = {
       maxItems: 100,
       items: {
         type: 'object',
-        required: ['dialect', 'hook', 'context'],
-        properties: { dialect: { type: 'string' }, hook: { type: 'string' }, ...envelope, context: { type: 'object' } },
+        required: ['dialect', 'hook'],
+        properties: { dialect: { type: 'string' }, hook: { type: 'string' }, ...envelope, ...own },
       },
     },
   },
@@ -93,7 +103,24 @@ export const answerSchema: Schema = {
     value: {
       nullable: true,
       description:
-        'The final value of the one field that can change, an object of all such fields, or null: none, or cancelled.',
+        'Middleware: the final value of the one field that can change, an object of all such fields, or null: none, or cancelled. OpenClaw: the merged result, null where there is none.',
+    },
+    gate: {
+      type: 'object',
+      description: 'OpenClaw, before_tool_call: whether the call may go on, after policies and handlers.',
+      properties: {
+        blocked: { type: 'boolean' },
+        kind: { type: 'string', nullable: true, enum: ['veto', 'failure', 'held', null] },
+        deniedReason: { type: 'string' },
+        reason: { type: 'string', nullable: true },
+        params: { description: 'What the tool is called with.' },
+      },
+    },
+    notice: { type: 'string', description: 'OpenClaw, before_agent_run: what the user of a blocked run is told.' },
+    retries: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'OpenClaw, before_agent_finalize: keys of the retries that were asked for.',
     },
     cancellation,
     hop: { type: 'integer' },

@@ -16,6 +16,7 @@ import {
   type QueryOf,
 } from '#platform';
 import { purgedProblem } from '../control/audit/purged.js';
+import { AccountRules } from '../control/accounts/account-rules.js';
 import { Answers } from './answers.js';
 import { FireHook } from './fire-hook.js';
 import { bodyOf, waitFields, withoutContent, type HiddenAnswer, type RunningBody } from './firing-body.js';
@@ -29,6 +30,7 @@ export class FiringController {
   constructor(
     @Inject(CommandBus) private readonly bus: CommandBus,
     @Inject(Answers) private readonly answers: Answers,
+    @Inject(AccountRules) private readonly rules: AccountRules,
   ) {}
 
   @Post('hooks/:dialect/:hook')
@@ -46,7 +48,8 @@ export class FiringController {
     @Body() body: unknown,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<Answer | RunningBody> {
-    const order = readOrder(knownDialect(dialectName, hook), hook, body);
+    const dialect = knownDialect(dialectName, hook);
+    const order = readOrder(dialect, hook, body, this.rules.profile(meta.account, dialect.name));
     const result = await replayable(this.bus, new FireHook(meta, order, query.wait * 1000), reply);
     if (result.kind === 'running') reply.status(202);
     return bodyOf(result);

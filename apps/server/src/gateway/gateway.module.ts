@@ -10,6 +10,7 @@ import { DeclareJobHandler, DeclareJobRoute } from './cron-declaration.js';
 import { RenewLeaseHandler, RenewLeaseRoutes } from './cron-lease.js';
 import { TakeSlotHandler, TakeSlotRoute } from './cron-slot.js';
 import { CronStreams } from './cron-streams.js';
+import { FinalizeRetries } from './finalize-retries.js';
 import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
 import { HOST_CALLS } from './gateway-tools.js';
@@ -39,6 +40,7 @@ import { Turns } from './turns.js';
     Recovery,
     RunningInvocations,
     Turns,
+    FinalizeRetries,
     HookFiring,
     FireHookHandler,
     FireBatchHandler,

@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { v7 as uuidv7 } from 'uuid';
-import type { HookEntry } from '#dialects';
+import type { Arranged, HookEntry } from '#dialects';
 import type { CompletedCommand, EventStore } from '#event-store';
 import {
   fire,
@@ -14,14 +14,15 @@ import {
   type TokenFault,
 } from '#firing';
 import { EVENT_STORE, INSTANCE, Problem, SANDBOX, SEALING, TOKEN_KEY } from '#platform';
-import { chainFor, type ChainInForce } from '#plugins';
-import { invocationStream, type Actor, type PluginSnapshot } from '#record';
+import { chainFor, inOrder, timeoutOf, type ChainInForce, type ChainPlace } from '#plugins';
+import { invocationStream, type Actor, type JsonObject } from '#record';
 import type { Sandbox } from '#sandbox';
 import type { Envelope, Scope, Sealing } from '#sealing';
 import { AccountRules } from '../control/accounts/account-rules.js';
 import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
 import type { FiringOrder } from './firing-order.js';
 import { inUtc } from './instants.js';
+import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
 import { RunningInvocations } from './running-invocations.js';
 import { Turns, type Turn } from './turns.js';
@@ -55,6 +56,7 @@ export class HookFiring {
     private readonly turns: Turns,
     private readonly plugins: ActivePlugins,
     private readonly rules: AccountRules,
+    private readonly retries: FinalizeRetries,
   ) {}
 
   /**
@@ -116,7 +118,7 @@ export class HookFiring {
       actor,
       opening,
       occurredAt: inUtc(envelope.occurredAt),
-      operationId: envelope.operationId,
+      operationId: envelope.operationId ?? opening.operationId ?? null,
       correlationId: envelope.correlationId,
       turnId: turn.turnId,
       turnInferred: turn.inferred,
@@ -126,10 +128,14 @@ export class HookFiring {
       ...ancestry,
       dataSubject,
       targetHmac,
-      chain: halted === null ? await this.links(active, chain, hook, entry, account) : [],
+      chain: halted === null ? await this.links(active, chain, request) : [],
       withoutHook: chain.withoutHook,
       chainOf: envelope.chainOf,
       halted,
+      loaded: inOrder(active.set).flatMap((plugin) =>
+        plugin.enabled && plugin.dialect === dialect.name ? [plugin.id] : [],
+      ),
+      counts: await this.retries.counted(account, dialect.name, hook, turn.inferred ? null : turn.turnId, sessionId),
     };
   }
 
@@ -177,29 +183,70 @@ export class HookFiring {
     return { id, hmac: await this.sealing.searchHash(account, id) };
   }
 
-  private links(
+  /** The handlers of the chain, in the dialect's order: one per plugin, or one per registration. */
+  private async links(
     active: ActiveSet,
     chain: ChainInForce,
-    hook: string,
-    entry: HookEntry,
-    account: string,
+    { account, order }: FiringRequest,
   ): Promise<readonly FiringLink[]> {
-    return Promise.all(
-      chain.places.map(async ({ entry: place, plugin }): Promise<FiringLink> => {
-        const ready = active.readyRealm(plugin) ?? (await active.realmFor(plugin));
-        return {
-          pluginId: plugin.id,
-          mode: plugin.mode,
-          failureMode: plugin.failureMode,
-          entry: place,
-          realm: ready.kind === 'ready' ? ready.realm : null,
-          notLoaded: ready.kind === 'ready' ? null : ready.message,
-          permissions: plugin.permissions,
-          handler: hook,
-          timeoutMs: timeoutOf(plugin, hook) ?? this.rules.timeoutMs(account, plugin.dialect) ?? entry.defaultTimeoutMs,
-        };
-      }),
+    const { dialect, hook } = order;
+    const ready = await Promise.all(
+      chain.places.map(async ({ plugin }) => active.readyRealm(plugin) ?? (await active.realmFor(plugin))),
     );
+    const ofAccount = this.rules.timeoutMs(account, dialect.name);
+    const link = (
+      place: number,
+      { entry, plugin }: ChainPlace,
+      handler: string,
+      written: number | null,
+    ): FiringLink => {
+      const realm = ready[place];
+      return {
+        pluginId: plugin.id,
+        mode: plugin.mode,
+        failureMode: plugin.failureMode,
+        entry,
+        realm: realm?.kind === 'ready' ? realm.realm : null,
+        notLoaded: realm?.kind === 'ready' ? null : (realm?.message ?? null),
+        permissions: plugin.permissions,
+        handler,
+        timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount, written),
+      };
+    };
+    const arranged = this.arranged(chain, { account, order });
+    if (arranged === null) return chain.places.map((place, index) => link(index, place, hook, null));
+    return arranged.flatMap(({ plugin: at, handler, timeoutMs, ...place }) => {
+      const found = chain.places[at];
+      if (found === undefined) return [];
+      const entry = { ...found.entry, priority: place.priority };
+      const made = link(at, { ...found, entry }, handler, timeoutMs);
+      return [
+        {
+          ...made,
+          timeoutMs: place.hasNoLimit ? dialect.timeoutBounds.max : made.timeoutMs,
+          isPolicy: place.isPolicy,
+          applies: place.applies,
+          ...(place.readAs === undefined ? {} : { readAs: place.readAs }),
+          ...(place.evaluatorId === undefined ? {} : { evaluatorId: place.evaluatorId }),
+        },
+      ];
+    });
+  }
+
+  /** Null: the dialect runs one handler per plugin, in the account's order. */
+  private arranged(
+    { places }: ChainInForce,
+    { account, order }: Pick<FiringRequest, 'account' | 'order'>,
+  ): readonly Arranged[] | null {
+    const { dialect, hook, opening } = order;
+    if (dialect.arrange === undefined) return null;
+    const plugins = places.map(({ plugin }) => ({
+      id: plugin.id,
+      registrations: plugin.findings.registrations,
+      gates: this.rules.dialectRules(account, dialect.name, plugin.id).gates ?? {},
+    }));
+    const input = places.length === 0 ? null : (JSON.parse(opening.input) as JsonObject);
+    return dialect.arrange({ hook, plugins, input });
   }
 }
 
@@ -213,9 +260,6 @@ const scopeOf = ({ dataSubject, sessionId }: Firing): Scope => {
   if (dataSubject !== null) return { kind: 'subject', id: dataSubject.id };
   return sessionId === null ? { kind: 'account' } : { kind: 'session', id: sessionId };
 };
-
-const timeoutOf = (plugin: PluginSnapshot, hook: string): number | undefined =>
-  plugin.timeouts.hooks?.[hook] ?? plugin.timeouts.timeoutMs;
 
 const badToken = (field: 'cause' | 'lineage', fault: TokenFault): Problem =>
   new Problem(422, 'bad_token', `The ${field} token is ${fault}.`, [

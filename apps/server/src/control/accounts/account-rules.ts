@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Dialect } from '#dialects';
+import type { Dialect, DialectRules } from '#dialects';
 import { AccountDirectory } from './account-directory.js';
 import type { HaltFacts } from './directory-state.js';
 import type { Settings } from './settings.js';
@@ -21,6 +21,20 @@ export class AccountRules {
   halted(account: string): 'open' | 'closed' | null {
     const halt = this.directory.account(account)?.halt ?? null;
     return halt !== null && isInForce(halt, new Date()) ? halt.failureMode : null;
+  }
+
+  /** Which of a dialect's profiles the account follows; null: the dialect has none. */
+  profile(account: string, dialect: Dialect['name']): string | null {
+    const { profiles } = this.settings(account);
+    return dialect === 'middleware' ? null : profiles[dialect];
+  }
+
+  /** What the account says of how a dialect is followed, and of one plugin's hooks. */
+  dialectRules(account: string, dialect: Dialect['name'], pluginId: string): DialectRules {
+    if (dialect !== 'openclaw') return {};
+    const { profiles, openclawHookGates } = this.settings(account);
+    const gates = Object.hasOwn(openclawHookGates, pluginId) ? openclawHookGates[pluginId] : undefined;
+    return { profile: profiles.openclaw, gates: gates ?? {} };
   }
 
   /** Time limit of handlers whose plugin names none, ms; null: the dialect's own. */

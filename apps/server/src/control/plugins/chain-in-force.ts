@@ -1,6 +1,6 @@
 import { Controller, Get, Inject, UseInterceptors } from '@nestjs/common';
 import { ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
-import { dialectOf } from '#dialects';
+import { dialectOf, type Arranged, type Dialect } from '#dialects';
 import {
   Account,
   Allow,
@@ -14,9 +14,9 @@ import {
   type Caller,
   type QueryOf,
 } from '#platform';
-import { chainFor, foldSet, pluginChangeTypes, timeoutOf } from '#plugins';
+import { chainFor, foldSet, pluginChangeTypes, timeoutOf, type ChainPlace } from '#plugins';
 import type { StoredEvent } from '#event-store';
-import type { EventType } from '#record';
+import type { EventType, PluginSnapshot } from '#record';
 import { isInForce } from '../accounts/account-rules.js';
 import { evolveAccount, newAccount, type AccountFacts } from '../accounts/directory-state.js';
 import { RecordReads } from '../audit/record-reads.js';
@@ -43,6 +43,9 @@ interface ChainView {
     readonly place: number;
     /** The handler's time limit: the plugin's own, else the account's, else the dialect's. */
     readonly timeoutMs: number;
+    /** OpenClaw: the registration that runs here, and its priority; null for a policy. */
+    readonly handler?: string;
+    readonly handlerPriority?: number | null;
   })[];
   readonly withoutHook: number;
 }
@@ -87,9 +90,13 @@ export class ChainInForceRoute {
     const ofAccount = rules.settings.timeouts[dialect.name] ?? null;
     const { places, withoutHook } = chainFor(foldSet(events.map(({ event }) => event)), dialect.name, hook);
     const plugins = await Promise.all(
-      places.map(async ({ plugin }, place) => ({
+      handlersOf(dialect, hook, places, rules.settings).map(async ({ plugin, arranged }, place) => ({
         place,
-        timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount),
+        timeoutMs:
+          arranged?.hasNoLimit === true
+            ? dialect.timeoutBounds.max
+            : timeoutOf(plugin.timeouts, hook, dialect, ofAccount, arranged?.timeoutMs ?? null),
+        ...(arranged === null ? {} : { handler: arranged.handler, handlerPriority: arranged.priority }),
         ...(await this.views.plugin(account, caller, plugin)),
       })),
     );
@@ -118,6 +125,26 @@ export class ChainInForceRoute {
     return at === undefined ? new Date() : new Date(at.event.recordedAt);
   }
 }
+
+/** Every handler of the chain: one per plugin, or one per registration where a plugin may have several. */
+const handlersOf = (
+  base: Dialect,
+  hook: string,
+  places: readonly ChainPlace[],
+  { profiles, openclawHookGates }: AccountFacts['settings'],
+): readonly { readonly plugin: PluginSnapshot; readonly arranged: Arranged | null }[] => {
+  const dialect = base.profiles?.get(profiles.openclaw) ?? base;
+  if (dialect.arrange === undefined) return places.map(({ plugin }) => ({ plugin, arranged: null }));
+  const plugins = places.map(({ plugin: { id, findings } }) => ({
+    id,
+    registrations: findings.registrations,
+    gates: Object.hasOwn(openclawHookGates, id) ? (openclawHookGates[id] ?? {}) : {},
+  }));
+  return dialect.arrange({ hook, plugins, input: null }).flatMap((arranged) => {
+    const plugin = places[arranged.plugin]?.plugin;
+    return plugin === undefined ? [] : [{ plugin, arranged }];
+  });
+};
 
 const haltAt = ({ halt }: AccountFacts, instant: Date): HaltInForce | null => {
   if (halt === null || !isInForce(halt, instant)) return null;

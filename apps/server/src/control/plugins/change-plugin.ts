@@ -69,7 +69,15 @@ export class ChangePluginHandler extends OnePluginHandler<ChangePlugin> {
     const compiled = await this.commands.compiledText(account, current);
     const messages = messagesTo(caller);
     return {
-      findings: await this.loader.reload({ account, plugin: current, compiled, config, permissions, messages }),
+      findings: await this.loader.reload({
+        account,
+        plugin: current,
+        compiled,
+        config,
+        permissions,
+        messages,
+        rules: this.commands.dialectRules(account, current),
+      }),
     };
   }
 }

@@ -42,6 +42,7 @@ export class AddVersionHandler extends OnePluginHandler<AddVersion> {
       config: await this.commands.open(account, current.config),
       permissions: body.permissions ?? null,
       messages: messagesTo(command.meta.caller),
+      rules: this.commands.dialectRules(account, current),
     });
     return this.commands.decide(command, id, { status: 201, reason: body.reason, ifMatch }, (_, envelope) => ({
       kind: 'version',

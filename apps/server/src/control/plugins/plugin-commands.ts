@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import type { DialectRules } from '#dialects';
 import { actorOf, Problem, requireMatch, SEALING, type AccountCommand, type DoneCommand } from '#platform';
 import {
   configDigest,
@@ -18,9 +19,9 @@ import { AccountDirectory } from '../accounts/account-directory.js';
 import { AccountRules } from '../accounts/account-rules.js';
 import { configFaults } from './config-check.js';
 import { pluginEtag, type PluginAnswer } from './plugin-answer.js';
-import { sourceOf, sourcePointer, type InstallPluginBody } from './plugin-fields.js';
+import { InstallPluginBody, sourceOf, sourcePointer } from './plugin-fields.js';
 import { PluginLog, type Change } from './plugin-log.js';
-import { factsOf } from './plugin-rules.js';
+import { factsOf, knownDialect } from './plugin-rules.js';
 import { faultyPlugin, noPlugin, problemOfRefusal } from './refusals.js';
 import { secretPointers } from './secrets.js';
 import { SourceLoader, type LoadedSource } from './source-loader.js';
@@ -58,6 +59,11 @@ export class PluginCommands {
     if (history.current !== null) throw problemOfRefusal({ kind: 'refused', refusal: 'exists' }, id);
   }
 
+  /** How the account follows a plugin's dialect. */
+  dialectRules(account: string, { dialect, id }: Pick<PluginSnapshot, 'dialect' | 'id'>): DialectRules {
+    return this.rules.dialectRules(account, dialect, id);
+  }
+
   /** The plugin that is installed; 404 when none is. */
   async installed(account: string, id: string): Promise<PluginSnapshot> {
     const { history } = await this.log.plugin(account, id);
@@ -66,9 +72,10 @@ export class PluginCommands {
   }
 
   /** Loads and checks what a body brings; nothing is stored. Throws 422 with pointers into the body. */
-  async prepare(account: string, body: InstallPluginBody): Promise<PreparedPlugin> {
-    const given = sourceOf(body);
+  async prepare(account: string, asked: InstallPluginBody): Promise<PreparedPlugin> {
+    const given = sourceOf(asked);
     if (given.kind === 'faulty') throw faultyPlugin([given.fault]);
+    const body = withManifest(asked, given.source);
     await this.judge(account, body.id, given.source, { plugin: '/id', source: sourcePointer(given.source) });
     await checkConfig(body.configSchema ?? null, body.config ?? {});
     const loaded = await this.loader.load({
@@ -81,6 +88,7 @@ export class PluginCommands {
       config: body.config ?? {},
       permissions: body.permissions ?? null,
       messages: 'shown',
+      rules: this.rules.dialectRules(account, body.dialect, body.id),
     });
     return { body, loaded };
   }
@@ -181,6 +189,16 @@ export class PluginCommands {
 
 const schemaOf = ({ configSchema }: InstallPluginBody, envelope: Envelope) =>
   configSchema === undefined || configSchema === null ? null : envelope.seal(configSchema);
+
+/** What the manifest among the files says counts where the body says nothing. */
+const withManifest = (body: InstallPluginBody, source: PluginSource): InstallPluginBody => {
+  const manifest =
+    'files' in source ? knownDialect(body.dialect).manifest?.read(new Map(Object.entries(source.files))) : undefined;
+  const schema = manifest?.kind === 'read' ? manifest.manifest.configSchema : undefined;
+  return schema === undefined || body.configSchema !== undefined
+    ? body
+    : Object.assign(new InstallPluginBody(), body, { configSchema: schema });
+};
 
 const defaultVersion = '0.0.0';
 

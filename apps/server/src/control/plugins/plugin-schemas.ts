@@ -153,6 +153,8 @@ export const chainSchema = objectOf({
     items: objectOf({
       place: { type: 'integer' },
       timeoutMs: { type: 'integer', description: "Ms: the plugin's own, else the account's, else the dialect's." },
+      handler: { type: 'string', description: 'OpenClaw: the registration that runs here.' },
+      handlerPriority: { type: 'number', nullable: true, description: 'OpenClaw: its priority; null for a policy.' },
       ...pluginFields,
     }),
   },

@@ -27,7 +27,11 @@ export const openRealm = async (
   const resolved = await resolveSecrets(config.value, (name) => secrets.read(account, name));
   if (resolved.kind === 'missing') return unready(`secrets are not set: ${resolved.names.join(', ')}`);
   const dialect = dialectOf(plugin.dialect);
-  const setup = dialect.setup({ permissions: plugin.permissions, config: resolved.config });
+  const setup = dialect.setup({
+    permissions: plugin.permissions,
+    config: resolved.config,
+    pluginId: plugin.id,
+  });
   const digest = digestOfParts([
     plugin.code.compiledDigest,
     plugin.configDigest,

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { compile, derivePermissions, type Dialect, type LoadReport } from '#dialects';
+import { compile, derivePermissions, type Dialect, type DialectRules, type LoadReport } from '#dialects';
 import { escapePointer, Problem, SANDBOX, type Caller, type FieldFault } from '#platform';
 import { maxSourceBytes, sourceBytes, sourceDigest, type PluginSource } from '#plugins';
 import { digestOf, type Json, type LoadFindings, type PluginSnapshot } from '#record';
@@ -36,6 +36,8 @@ export interface LoadOrder {
   /** Null grants what the source asks for. */
   readonly permissions: readonly string[] | null;
   readonly messages: Messages;
+  /** How the account follows the dialect. */
+  readonly rules?: DialectRules;
 }
 
 /**
@@ -56,6 +58,7 @@ export interface ReloadOrder {
   readonly config: Json;
   readonly permissions: readonly string[];
   readonly messages: Messages;
+  readonly rules?: DialectRules;
 }
 
 /** Compiles sources and evaluates them once in the sandbox, before anything of them is stored. */
@@ -77,7 +80,8 @@ export class SourceLoader {
     if (order.language === 'python' && order.dialect !== 'kohaku') {
       throw faultyPlugin([{ pointer: '/language', reason: `is not a language of ${order.dialect}` }]);
     }
-    const compiled = await compile(order.source, order.language);
+    checkManifest(dialect, order);
+    const compiled = await compile(order.source, order.language, dialect.bundling);
     if (compiled.kind === 'failed') throw badSource('does_not_parse', order.source, compiled);
     const requested = derivePermissions(compiled.code);
     const report = await this.evaluate(dialect, {
@@ -94,12 +98,20 @@ export class SourceLoader {
       compiled: compiled.code,
       compiledDigest: digestOf(compiled.code),
       compiler: compiled.compiler,
-      findings: { ...report, requestedPermissions: [...requested].sort() },
+      findings: { ...findingsOf(report), requestedPermissions: [...requested].sort() },
     };
   }
 
   /** What installed code registers with another configuration or other permissions. Throws 422 as `load` does. */
-  async reload({ account, plugin, compiled, config, permissions, messages }: ReloadOrder): Promise<LoadFindings> {
+  async reload({
+    account,
+    plugin,
+    compiled,
+    config,
+    permissions,
+    messages,
+    rules,
+  }: ReloadOrder): Promise<LoadFindings> {
     const report = await this.evaluate(knownDialect(plugin.dialect), {
       account,
       id: plugin.id,
@@ -110,14 +122,15 @@ export class SourceLoader {
       messages,
       pointer: '/config',
       compiler: plugin.code.compiler,
+      ...(rules === undefined ? {} : { rules }),
     });
-    return { ...report, requestedPermissions: plugin.findings.requestedPermissions };
+    return { ...findingsOf(report), requestedPermissions: plugin.findings.requestedPermissions };
   }
 
   private async evaluate(dialect: Dialect, evaluation: Evaluation): Promise<LoadReport> {
     const { account, id, code, permissions, pointer } = evaluation;
     const config = await this.configFor(account, evaluation.config);
-    const setup = dialect.setup({ permissions, config });
+    const setup = dialect.setup({ permissions, config, pluginId: id });
     const realm = {
       account,
       pluginId: id,
@@ -133,8 +146,9 @@ export class SourceLoader {
     if (outcome.kind === 'failed') {
       throw failedLoad(quotes ? outcome : { ...outcome, message: '' }, evaluation);
     }
-    const report = dialect.readReport(outcome.report);
-    if (report.hooks.length === 0 && !report.warnings.some(({ code: warning }) => warning === 'unknown_hook')) {
+    const report = dialect.readReport(outcome.report, evaluation.rules);
+    checkIds(report, id, pointer);
+    if (isEmpty(report)) {
       throw registersNothing(quotes ? report.warnings : [], pointer);
     }
     return report;
@@ -159,7 +173,40 @@ interface Evaluation {
   readonly messages: Messages;
   readonly pointer: string;
   readonly compiler: string | null;
+  readonly rules?: DialectRules;
 }
+
+/** What a load keeps of a report. */
+const findingsOf = ({ hooks, gated, warnings, registrations }: LoadReport): LoadReport => ({
+  hooks,
+  gated,
+  warnings,
+  registrations,
+});
+
+/** Nothing at all: neither a hook nor anything that is accepted without effect. */
+const isEmpty = ({ hooks, warnings, registersMore }: LoadReport): boolean =>
+  hooks.length === 0 &&
+  registersMore !== true &&
+  !warnings.some(({ code }) => code === 'unknown_hook' || code === 'no_meaning');
+
+const checkManifest = (dialect: Dialect, { id, source }: Pick<LoadOrder, 'id' | 'source'>): void => {
+  if (dialect.manifest === undefined || !('files' in source)) return;
+  const { file } = dialect.manifest;
+  const manifest = dialect.manifest.read(new Map(Object.entries(source.files)));
+  const pointer = `/files/${escapePointer(file)}`;
+  if (manifest.kind === 'faulty') throw faultyPlugin([{ pointer, reason: manifest.reason }]);
+  const declared = manifest.manifest.id;
+  if (declared !== undefined && declared !== id) throw faultyPlugin([{ pointer, reason: otherId(declared) }]);
+};
+
+const checkIds = ({ declaredIds = [] }: LoadReport, id: string, pointer: string): void => {
+  const other = declaredIds.find((declared) => declared !== id);
+  if (other !== undefined) throw faultyPlugin([{ pointer, reason: otherId(other) }]);
+};
+
+const otherId = (id: string): string =>
+  `says that the plugin's id is ${JSON.stringify(cut(id))}: install it under that id`;
 
 interface Place {
   readonly message: string;

@@ -1,10 +1,11 @@
 import { Body, Controller, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
-import { ApiOkResponse, ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
+import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { v7 as uuidv7 } from 'uuid';
 import type { Dialect, Opening } from '#dialects';
 import {
+  Absent,
   AccountCommand,
   AccountCommandHandler,
   actorOf,
@@ -45,6 +46,11 @@ class TrialBody {
   @ApiProperty({ type: Object, additionalProperties: true, description: "The hook's own context." })
   @IsJsonObject()
   context!: JsonObject;
+
+  @ApiPropertyOptional({ type: Object, additionalProperties: true, description: "OpenClaw: the hook's event." })
+  @Absent()
+  @IsJsonObject()
+  event?: JsonObject;
 }
 
 /** What one handler made of one context; nothing was changed by it. */
@@ -130,7 +136,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
   protected override async run(command: TryPlugin): Promise<TrialAnswer> {
     const { meta, id, body } = command;
     const plugin = await this.commands.installed(meta.account, id);
-    const dialect = knownDialect(plugin.dialect);
+    const dialect = this.dialectOf(meta.account, plugin);
     const opening = openingOf(dialect, plugin, body);
     const answer = await this.tryOut(meta.account, plugin, dialect, body.hook, opening);
     const envelope = await this.sealing.envelope(meta.account, { kind: 'account' });
@@ -173,6 +179,12 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     return (await this.commands.open(meta.account, answer)) as unknown as TrialAnswer;
   }
 
+  /** The dialect as the account follows it. */
+  private dialectOf(account: string, plugin: PluginSnapshot): Dialect {
+    const base = knownDialect(plugin.dialect);
+    return base.profiles?.get(this.rules.profile(account, base.name) ?? '') ?? base;
+  }
+
   private async tryOut(
     account: string,
     plugin: PluginSnapshot,
@@ -190,8 +202,25 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     const base = { trialId, pluginId: plugin.id, version: plugin.version, revision: plugin.revision, hook };
     if (ready.kind === 'not_loaded') return { ...base, ...notRun(ready.message) };
     const host = refusingHost();
-    const outcome = await this.handled(account, trialId, plugin, dialect, hook, opening, ready, host.onCall);
+    const handler = this.handlerOf(account, plugin, dialect, hook, opening);
+    if (handler === null) return { ...base, ...notRun(null) };
+    const outcome = await this.handled(account, trialId, plugin, dialect, hook, opening, ready, handler, host.onCall);
     return { ...base, ...readOutcome(dialect, hook, opening.value, outcome), ...host.seen() };
+  }
+
+  /** The handler that is tried: the first of the plugin's that this firing is for; null: none is. */
+  private handlerOf(
+    account: string,
+    { id, findings }: PluginSnapshot,
+    dialect: Dialect,
+    hook: string,
+    opening: Extract<Opening, { kind: 'opened' }>,
+  ): string | null {
+    if (dialect.arrange === undefined) return hook;
+    const gates = this.rules.dialectRules(account, dialect.name, id).gates ?? {};
+    const input = JSON.parse(opening.input) as JsonObject;
+    const arranged = dialect.arrange({ hook, plugins: [{ id, registrations: findings.registrations, gates }], input });
+    return arranged.find(({ applies }) => applies)?.handler ?? null;
   }
 
   private async handled(
@@ -202,6 +231,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
     hook: string,
     opening: Extract<Opening, { kind: 'opened' }>,
     ready: ReadyRealm,
+    handler: string,
     onCall: (call: GuestCall) => Promise<Refused>,
   ): Promise<HandlerOutcome> {
     const view = dialect.hostView(hook, JSON.parse(opening.input) as JsonObject, 0);
@@ -213,7 +243,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
       handlers: [
         {
           realm: { ...ready.realm, isolation: 'fresh' },
-          handler: hook,
+          handler,
           timeoutMs,
           ceilingMs: timeoutMs,
           args: dialect.args(hook, view),
@@ -232,7 +262,7 @@ export class TryPluginHandler extends AccountCommandHandler<TryPlugin, TrialAnsw
   }
 }
 
-const openingOf = (dialect: Dialect, plugin: PluginSnapshot, { hook, context }: TrialBody) => {
+const openingOf = (dialect: Dialect, plugin: PluginSnapshot, { hook, context, event }: TrialBody) => {
   if (!dialect.entries.has(hook)) {
     throw new Problem(422, 'unknown_hook', `The dialect ${dialect.name} has no such hook.`, [
       { pointer: '/hook', reason: `is not a hook of ${dialect.name}` },
@@ -243,7 +273,7 @@ const openingOf = (dialect: Dialect, plugin: PluginSnapshot, { hook, context }: 
       { pointer: '/hook', reason: `the plugin handles ${plugin.findings.hooks.join(', ') || 'no hook'}` },
     ]);
   }
-  const opening = dialect.open(hook, { context });
+  const opening = dialect.open(hook, event === undefined ? { context } : { event, context });
   if (opening.kind === 'opened') return opening;
   throw new Problem(422, 'invalid_arguments', 'The context does not fit the hook; nothing was run.', opening.faults);
 };
@@ -269,12 +299,12 @@ const refusingHost = () => {
 
 type Ending = Omit<TrialAnswer, 'trialId' | 'pluginId' | 'version' | 'revision' | 'hook' | 'logs' | 'refusedCalls'>;
 
-const notRun = (message: string): Ending & Pick<TrialAnswer, 'logs' | 'refusedCalls'> => ({
+const notRun = (message: string | null): Ending & Pick<TrialAnswer, 'logs' | 'refusedCalls'> => ({
   outcome: 'not_run',
-  cause: 'not_loaded',
+  cause: message === null ? 'not_applicable' : 'not_loaded',
   reason: null,
   value: null,
-  warnings: [{ code: 'plugin_load_failed', detail: message }],
+  warnings: message === null ? [] : [{ code: 'plugin_load_failed', detail: message }],
   durationMs: 0,
   logs: [],
   refusedCalls: [],
@@ -285,7 +315,7 @@ const readOutcome = (dialect: Dialect, hook: string, value: Json, outcome: Handl
     case 'returned': {
       const { verdict, warnings } = dialect.read(hook, outcome.raw, value);
       return {
-        outcome: verdict.kind === 'contributed' ? 'rewrote' : verdict.kind,
+        outcome: verdict.kind === 'contributed' ? (verdict.as ?? 'rewrote') : verdict.kind,
         cause: verdict.kind === 'skipped' || verdict.kind === 'not_run' ? verdict.cause : null,
         reason: verdict.kind === 'cancelled' ? verdict.reason : null,
         value: valueAfter(verdict, value),
@@ -319,7 +349,7 @@ const valueAfter = (verdict: ReturnType<Dialect['read']>['verdict'], value: Json
 const triedData = (body: TrialBody, answer: TrialAnswer, envelope: Envelope): Tried => ({
   trialId: answer.trialId,
   hook: body.hook,
-  context: envelope.seal(body.context),
+  context: envelope.seal(body.event === undefined ? body.context : { event: body.event, context: body.context }),
   answer: envelope.seal(asData(answer)),
   outcome: answer.outcome,
   cause: answer.cause,

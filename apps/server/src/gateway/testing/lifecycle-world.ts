@@ -16,6 +16,7 @@ import { CompleteRun, CompleteRunHandler } from '../cron-completion.js';
 import { RenewLease, RenewLeaseHandler } from '../cron-lease.js';
 import { TakeSlot, TakeSlotHandler } from '../cron-slot.js';
 import { CronStreams } from '../cron-streams.js';
+import { FinalizeRetries } from '../finalize-retries.js';
 import { HookFiring } from '../hook-firing.js';
 import { RunningInvocations } from '../running-invocations.js';
 import { Turns } from '../turns.js';
@@ -73,6 +74,7 @@ export const lifecycleWorld = (store: EventStore, sealing: Sealing): LifecycleWo
     new Turns(store),
     new NoPlugins(),
     rules,
+    new FinalizeRetries(store, sealing),
   );
   const answers = new Answers(store, sealing, tokenKey, new AbortController().signal);
   const clears = new Clears(store, firing);
