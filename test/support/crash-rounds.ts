@@ -131,7 +131,19 @@ class World {
     rmSync(this.folder, { recursive: true, force: true });
   }
 
-  private start(name: string, env: Readonly<Record<string, string>>, port?: number): Promise<RunningServer> {
+  /** As whatever supervises it does: a start that fails, since the database is not back yet, is tried again. */
+  private async start(name: string, env: Readonly<Record<string, string>>, port?: number): Promise<RunningServer> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.startOnce(name, env, port);
+      } catch (error) {
+        if (tries === 10) throw error;
+        await delay(500);
+      }
+    }
+  }
+
+  private startOnce(name: string, env: Readonly<Record<string, string>>, port?: number): Promise<RunningServer> {
     return startServer({
       dataDir: join(this.folder, name),
       ...(port === undefined ? {} : { port }),
