@@ -1,17 +1,29 @@
-# The program with its dependencies; Postgres is another container (docker-compose.yml).
+# The program with its dependencies; Postgres and Kafka are other containers (docker-compose.yml).
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci
 COPY . .
-RUN npm run build && npm prune --omit=dev
+RUN npm run build
+
+# What it needs to run, and none of what it was built with.
+FROM node:24-bookworm-slim AS dependencies
+WORKDIR /app
+COPY package.json package-lock.json .npmrc ./
+RUN npm ci --omit=dev
 
 FROM node:24-bookworm-slim
 # unshare, setpriv and prlimit are what the sandbox is hardened with.
 RUN apt-get update && apt-get install -y --no-install-recommends util-linux && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-COPY --from=build /app /app
-ENV HOST=0.0.0.0 PORT=3000 HOOKLEDGER_DATA=/var/lib/hookledger
+COPY --from=dependencies /app/node_modules node_modules
+COPY --from=build /app/dist dist
+COPY package.json LICENSE ./
+COPY bin bin
+# It owns its data folder, and nothing of the program.
+RUN mkdir -p /var/lib/hookledger && chown node:node /var/lib/hookledger
+USER node
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 HOOKLEDGER_DATA=/var/lib/hookledger
 VOLUME /var/lib/hookledger
 EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=40s \
