@@ -29,7 +29,7 @@ beforeAll(async () => {
     const fired = await server.call('POST', '/v1/accounts/default/hooks/middleware/systemPrompt', { body });
     if (fired.status !== 200) throw new Error(fired.text);
   }
-  await until('all is sealed', async () => (await sealedSize()) >= 10);
+  await until('all is sealed', () => sealedSize() >= 10);
 }, patience);
 
 afterAll(async () => {
@@ -37,7 +37,7 @@ afterAll(async () => {
   rmSync(alone, { recursive: true, force: true });
 }, patience);
 
-const context = { systemPrompt: 'a long prompt '.repeat(200), agentId: 'a', sessionKind: 'chat' };
+const context = { sessionId: 's', systemPrompt: 'a long prompt '.repeat(200), agentId: 'a', sessionKind: 'chat' };
 
 const checkpoints = (): string => join(server.dataDir, 'checkpoints');
 
@@ -116,7 +116,8 @@ describe('hookledger verify', () => {
     const misused = await verify('--checkpoints', join(alone, 'not-there'));
     expect(misused.code).toBe(2);
     const wrongKey = await run(command, ['verify'], {
-      HOOKLEDGER_DATA: server.dataDir,
+      HOOKLEDGER_DATA: join(alone, 'nothing'),
+      DATABASE_URL: superuser(),
       HOOKLEDGER_MASTER_KEY: 'ab'.repeat(32),
     });
     expect(wrongKey).toMatchObject({ code: 2, out: '' });
@@ -149,7 +150,7 @@ describe('the verifier of one file', () => {
     const file = join(folderOf(unpacked), 'events.jsonl');
     const before = readFileSync(file);
     const lines = before.toString('utf8').split('\n');
-    lines[2] = (lines[2] ?? '').replace('"outcome":"', '"outcome":"x');
+    lines[2] = (lines[2] ?? '').replace('"hook":"', '"hook":"x');
     writeFileSync(file, lines.join('\n'));
     try {
       const ran = await run(verifier, [folderOf(unpacked), '--json']);

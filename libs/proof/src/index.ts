@@ -56,6 +56,7 @@ export type { CheckpointFileSummary, OutsideLine } from './verify/outside-check.
 export { verifyCheckpointFile } from './verify/outside-check.js';
 export type { DataKeyOpening, VerifyOptions, VerifyProgress, VerifySummary } from './verify/verify-log.js';
 export { verifyLog } from './verify/verify-log.js';
+export { TreeWalk } from './verify/tree-walk.js';
 export type { LogFormat } from './log-format.js';
 export { isLogFormat, logFormatMac } from './log-format.js';
 export type { ExportOptions, ExportSource, ExportSummary } from './verify/export-check.js';
