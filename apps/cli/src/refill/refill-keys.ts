@@ -76,12 +76,12 @@ export const finishKeys = async (
        select id, account, scope, wrapped, master, created_at, master from refill_key k
        where not exists (select from data_key d where d.id = k.id) returning id`,
   );
+  const inForce = masterIds[0]?.master ?? masters.first.id;
   await sql.query(
     `insert into data_key (id, account, scope, wrapped, master, created_at, erased_at)
-       select e.id, e.account, '', null, '', e.at, e.at from unnest($1::text[], $2::text[], $3::timestamptz[]) e(id, account, at)`,
-    [erasedKeys.map(({ id }) => id), erasedKeys.map(({ account }) => account), erasedKeys.map(({ at }) => at)],
+       select e.id, e.account, '', null, $4, e.at, e.at from unnest($1::text[], $2::text[], $3::timestamptz[]) e(id, account, at)`,
+    [erasedKeys.map(({ id }) => id), erasedKeys.map(({ account }) => account), erasedKeys.map(({ at }) => at), inForce],
   );
-  const inForce = masterIds[0]?.master ?? masters.first.id;
   await sql.query('insert into master_in_force (id) values ($1)', [inForce]);
   if (masterIds.length > 1) warn('A rotation of the master key was under way: run hookledger keys rotate to its end.');
   // The root secret was there before.
