@@ -150,7 +150,8 @@ export const tamper = (url: string, ...statements: readonly string[]): Promise<v
   asSuperuser(url, [
     'begin',
     "set local session_replication_role = 'replica'",
-    'alter table data_key drop constraint data_key_check',
+    'alter table data_key drop constraint if exists data_key_check',
+    'alter table tree drop constraint if exists tree_check',
     ...statements,
     'commit',
   ]);
