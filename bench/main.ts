@@ -11,6 +11,7 @@ import { measureRebuilding } from './rebuild.js';
 import { measureRecording } from './recording.js';
 import { measureRelay } from './relay.js';
 import { measureSandbox } from './sandbox-chain.js';
+import { measureVerifying } from './verify.js';
 
 /**
  * `npm run bench` measures everything, `npm run bench -- sandbox memory` some; `--write` puts the figures into
@@ -29,6 +30,7 @@ const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   followers: () => measureFollowers(rounds, 8 * second),
   relay: () => measureRelay(rounds, quick ? 20_000 : 200_000),
   rebuild: () => measureRebuilding(quick ? 20_000 : 500_000),
+  verify: () => measureVerifying(quick ? 20_000 : 500_000, rounds),
   memory: () => measureMemory(),
   reads: () => measureReading(quick ? 20_000 : 1_000_000),
 };

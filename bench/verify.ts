@@ -6,14 +6,14 @@ import { measureAppends, sevenEvents } from '../libs/event-store/bench/append.js
 import { sealByHand } from '../test/support/hand-sealer.js';
 import { startTestCluster } from '../test/support/test-postgres.js';
 import type { Figure } from './figures.js';
-import { atLeast, median, rounded, spread } from './figures.js';
+import { atLeast, median, rounded, shown, spread } from './figures.js';
 
 /** How fast a log is verified whose rows, tree, streams and keys are all checked: chains of five plugins, sealed. */
 export const measureVerifying = async (events: number, rounds: number): Promise<readonly Figure[]> => {
   const cluster = await startTestCluster({ settings: ['max_wal_size = 4GB'] });
   try {
     const { url } = await cluster.createLedgerDatabase();
-    const log = await writeLog(url, events);
+    const { bytes, ...log } = await writeLog(url, events);
     const rates: number[] = [];
     const cores: number[] = [];
     let count = 0;
@@ -31,8 +31,12 @@ export const measureVerifying = async (events: number, rounds: number): Promise<
       rates.push(summary.events / seconds);
       cores.push((used.user + used.system) / 1e6 / seconds);
     }
-    const from = `${rounded(count / 1e6)} M events; rounds ${spread(rates)}; ${rounded(median(cores))} cores used`;
-    return [atLeast('verify, one core', 50_000, median(rates), 'events/s', from)];
+    const size = `${rounded(count / 1e6)} M events of ${rounded(bytes / count)} bytes`;
+    const used = rates.map((rate, round) => rate / (cores[round] ?? 1));
+    return [
+      atLeast('verify, one core', 50_000, median(rates), 'events/s', `${size}; rounds ${spread(rates)}`),
+      shown('the same, by the time of its process', median(used), 'events/s', `rounds ${spread(used)}`),
+    ];
   } finally {
     cluster.close();
   }
@@ -62,8 +66,14 @@ const writeLog = async (url: string, events: number) => {
   const signer = noteSigner(logKeyName(logId), generateKeyPairSync('ed25519').privateKey);
   await sealByHand(url, logId, 'default', signer);
   await sql.query('vacuum analyze');
+  const [row] = await sql.query<{ bytes: string }>('select sum(octet_length(bytes)) as bytes from event');
   await store.close();
   await pool.end();
   const logKeys = [{ verifier: signer, validFrom: 0, validUntil: null }];
-  return { rootSecret, logKeys, openDataKey: (row: Parameters<typeof tryDataKey>[1]) => tryDataKey(masters, row) };
+  return {
+    bytes: Number(row?.bytes ?? 0),
+    rootSecret,
+    logKeys,
+    openDataKey: (row: Parameters<typeof tryDataKey>[1]) => tryDataKey(masters, row),
+  };
 };
