@@ -68,7 +68,7 @@ export const cronRuns: Projection = {
   },
   index: async (sql, table) => {
     const runs = table('cron_run');
-    for (const by of ['', 'job_id, ', 'agent_id, ', 'session_id, ', 'status, ']) {
+    for (const by of ['', 'job_id, ', 'agent_id, ', 'session_id, ', 'status, ', 'kind, ', 'decision, ']) {
       await sql.query(`create index on ${runs} (account, ${by}slot_at, run_id)`);
     }
     await sql.query(`create index on ${runs} (account, state, slot_at, run_id) where state <> 'closed'`);

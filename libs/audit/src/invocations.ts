@@ -30,6 +30,8 @@ interface InvocationRow {
   opened: { readonly event: RecordedEvent; readonly position: bigint } | null;
   lastPosition: bigint;
   handlers: number;
+  /** Handlers that failed or could not be loaded. */
+  undecided: number;
   readonly codes: Set<string>;
   withheld: boolean;
   closed: { readonly event: RecordedEvent; readonly data: InvocationClosed } | null;
@@ -55,7 +57,7 @@ interface HandlerRow {
  */
 export const invocations: Projection = {
   name: 'invocations',
-  version: 4,
+  version: 5,
   // An effect, a hold and a loss repeat the session of their invocation: all of it stands in one order.
   order: 'session',
   types: [
@@ -129,7 +131,7 @@ const tablesDdl = (table: TableName): readonly string[] => {
       previous_invocation_id text, chain_of text, lineage text, host_session text, fired_for text,
       occurred_at timestamptz not null, recorded_at timestamptz not null,
       state text not null, outcome text, cancel_plugin text, cancel_code text, cancel_reason text, reason_codes text[],
-      closed_at timestamptz, duration_ms bigint, metered int, handlers int not null,
+      closed_at timestamptz, duration_ms bigint, metered int, handlers int not null, undecided int not null,
       effect text, effect_at timestamptz, pair text, phase text, joined boolean not null default false,
       primary key (account, invocation_id)
     )`,
@@ -144,6 +146,9 @@ const tablesDdl = (table: TableName): readonly string[] => {
   ];
 };
 
+/** Hooks that the platform fired for a clear or a cron run, and that did not come to a good end. */
+export const notDelivered = "fired_for is not null and (state <> 'closed' or undecided > 0)";
+
 const indexesDdl = (table: TableName): readonly string[] => {
   const invocation = table('invocation');
   const handler = table('handler_run');
@@ -156,6 +161,7 @@ const indexesDdl = (table: TableName): readonly string[] => {
     `create index on ${invocation} (account, cause) where cause is not null`,
     `create index on ${invocation} (account, lineage) where lineage is not null`,
     `create index on ${invocation} (account, fired_for, position) where fired_for is not null`,
+    `create index on ${invocation} (account, hook, fired_for) where ${notDelivered}`,
     `create index on ${invocation} (account, occurred_at, position) where phase is not null and not joined`,
     `create index on ${invocation} using gin (reason_codes) where reason_codes is not null`,
     ...keysets.map(
@@ -189,10 +195,14 @@ const fold = (events: readonly StoredEvent[]): Batch => {
     const handler = handlerOf(stored, event.invocationId);
     if (handler === null) continue;
     row.handlers += 1;
+    if (didNotDecide(handler)) row.undecided += 1;
     handlers.push(handler);
   }
   return { invocations: rows, handlers };
 };
+
+const didNotDecide = ({ outcome, data }: HandlerRow): boolean =>
+  outcome === 'skipped' || (outcome === 'not_run' && data.cause === 'not_loaded');
 
 const rowOf = (rows: Map<string, InvocationRow>, event: RecordedEvent, invocationId: string): InvocationRow => {
   const key = `${event.account}\0${invocationId}`;
@@ -204,6 +214,7 @@ const rowOf = (rows: Map<string, InvocationRow>, event: RecordedEvent, invocatio
     opened: null,
     lastPosition: -1n,
     handlers: 0,
+    undecided: 0,
     codes: new Set(),
     withheld: false,
     closed: null,
@@ -281,6 +292,7 @@ const movingColumns: readonly Column<InvocationRow>[] = [
   { name: 'duration_ms', type: 'bigint', of: (row) => row.closed?.event.durationMs ?? null },
   { name: 'metered', type: 'int', of: (row) => row.closed?.data.metered ?? row.lost?.data.metered ?? null },
   { name: 'handlers', type: 'int', of: (row) => row.handlers },
+  { name: 'undecided', type: 'int', of: (row) => row.undecided },
   { name: 'effect', type: 'text', of: (row) => row.effect?.word ?? null },
   { name: 'effect_at', type: 'timestamptz', of: (row) => row.effect?.at ?? null },
 ];
@@ -366,6 +378,7 @@ const updateEarlier = async (sql: Sql, table: TableName, rows: readonly Invocati
       duration_ms = coalesce(x.duration_ms, t.duration_ms),
       metered = coalesce(x.metered, t.metered),
       handlers = t.handlers + x.handlers,
+      undecided = t.undecided + x.undecided,
       effect = coalesce(x.effect, t.effect),
       effect_at = coalesce(x.effect_at, t.effect_at),
       host_session = case when x.withheld then 'withheld' else t.host_session end

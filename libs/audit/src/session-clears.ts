@@ -3,6 +3,7 @@ import type { Sealed } from '#record';
 import { bytewise, columnText, columnTextOrNull, insertBatch, type Cell, type Column } from './columns.js';
 import { hooksFiredFor } from './fired-hooks.js';
 import type { InvocationSummary } from './invocation-search.js';
+import { notDelivered } from './invocations.js';
 import { instantOrNull, numberOrNull, sealedOrNull, textOrNull } from './row-values.js';
 import type { Projection, TableName } from './projection.js';
 
@@ -45,6 +46,7 @@ export const sessionClears: Projection = {
     await sql.query(`create index on ${clears} (account, session_id, position)`);
     await sql.query(`create index on ${clears} (account, agent_id, position)`);
     await sql.query(`create index on ${clears} (account, position) where cleared_at is null`);
+    await sql.query(`create index on ${clears} (account, stream)`);
   },
   apply: async (events, { sql, table }) => {
     await insertBatch(sql, `${table('session_clear')} as t`, columns, fold(events), merge);
@@ -192,6 +194,8 @@ export const findSessionClears = async (
   if (query.state !== undefined) where.push(`c.cleared_at is ${query.state === 'open' ? '' : 'not '}null`);
   equals('clearing.word', query.clearing);
   equals('completed.word', query.completed);
+  where.push(...narrowed(table, 'sessionClearing', query.clearing));
+  where.push(...narrowed(table, 'sessionClearCompleted', query.completed));
   if (query.from !== undefined) where.push(`c.began_at >= ${bind(query.from.toISOString())}::timestamptz`);
   if (query.to !== undefined) where.push(`c.began_at < ${bind(query.to.toISOString())}::timestamptz`);
   const [than, direction] = query.order === 'newest' ? ['<', 'desc'] : ['>', 'asc'];
@@ -217,15 +221,20 @@ export const findSessionClears = async (
   };
 };
 
+/** Said again so that an index leads there: a hook that did not come to a good end is rare. */
+const narrowed = (table: TableName, hook: string, wanted: HookDelivery | undefined): readonly string[] => {
+  if (wanted === undefined || wanted === 'delivered') return [];
+  const fired = `${table('invocation')} where account = $1 and hook = '${hook}'`;
+  if (wanted === 'none') return [`not exists (select from ${fired} and fired_for = c.stream)`];
+  return [`c.stream = any (array(select fired_for from ${fired} and ${notDelivered}))`];
+};
+
 /** What became of a hook of clear `c`, over all its runs: the best of them counts. */
 const delivery = (table: TableName, hook: string): string => `
   select case
-    when bool_or(i.state = 'closed' and not f.failed) then 'delivered' when bool_or(i.state = 'closed') then 'failed'
+    when bool_or(i.state = 'closed' and i.undecided = 0) then 'delivered' when bool_or(i.state = 'closed') then 'failed'
     when bool_or(i.state = 'open') then 'pending' when bool_or(i.state = 'lost') then 'lost' else 'none' end as word
   from ${table('invocation')} i
-    cross join lateral (select exists (select 1 from ${table('handler_run')} h
-      where h.account = i.account and h.position = i.position
-        and (h.outcome = 'skipped' or (h.outcome = 'not_run' and h.cause = 'not_loaded'))) as failed) f
   where i.account = c.account and i.fired_for = c.stream and i.hook = '${hook}'`;
 
 const toClear = (row: Row, hooks: readonly InvocationSummary[]): SessionClearItem => ({
