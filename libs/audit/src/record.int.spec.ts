@@ -13,7 +13,7 @@ let ledger: TestLedger;
 
 beforeEach(async () => {
   ledger = openTestLedger(await createLedgerDatabase());
-});
+}, 60_000);
 
 afterEach(() => ledger.close());
 
