@@ -106,8 +106,10 @@ describe('an erasure', () => {
     expect([refused.status, refused.body.code]).toEqual([409, 'held']);
     expect(await contextOf(id)).toMatchObject({ text: secret });
     expect((await call('GET', '/holds', { key: auditor })).body.items).toHaveLength(1);
-    expect((await call('DELETE', `/holds/${hold.body.holdId}`)).status).toBe(204);
-    expect((await call('DELETE', `/holds/${hold.body.holdId}`)).status).toBe(410);
+    const release = `/holds/${hold.body.holdId}`;
+    expect((await call('DELETE', release, { headers: { 'if-match': '"7"' } })).status).toBe(412);
+    expect((await call('DELETE', release, { headers: { 'if-match': '"1"' } })).status).toBe(204);
+    expect((await call('DELETE', release)).status).toBe(410);
     expect((await call('DELETE', '/holds/none')).status).toBe(404);
     expect((await call('GET', '/holds')).body.items).toEqual([]);
   });

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { Body, Controller, Delete, Get, HttpCode, Inject, Post, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import {
   ApiCreatedResponse,
+  ApiHeader,
   ApiNoContentResponse,
   ApiOkResponse,
   ApiOperation,
@@ -20,12 +21,14 @@ import {
   Allow,
   CurrentCaller,
   Cursors,
+  etagOf,
   EVENT_STORE,
   Meta,
   Nested,
   pagingFields,
   PathId,
   Problem,
+  requireMatch,
   SEALING,
   show,
   StrictQuery,
@@ -131,6 +134,7 @@ export class ReleaseHold extends AccountCommand<null> {
     meta: CommandMeta,
     readonly holdId: string,
     readonly reason: string | null,
+    readonly ifMatch: string | undefined,
   ) {
     super(meta);
   }
@@ -151,6 +155,8 @@ export class ReleaseHoldHandler extends AccountCommandHandler<ReleaseHold, null>
     await this.keeping.change(meta.account, ({ holds, released }) => {
       if (released.has(holdId)) throw new Problem(410, 'hold_released', 'This hold was released before.');
       if (!holds.has(holdId)) throw new Problem(404, 'unknown_hold', 'There is no such hold.');
+      // A hold never changes: it has one version for as long as it is in force.
+      requireMatch(command.ifMatch, etagOf(1));
       return {
         events: [
           {
@@ -224,15 +230,17 @@ export class HoldRoutes {
   @Delete(':hold')
   @Allow()
   @HttpCode(204)
+  @ApiHeader({ name: 'If-Match', required: false })
   @ApiOperation({ summary: 'Release a hold' })
   @ApiNoContentResponse({ description: 'Released; it stays on record that there was one.' })
   async release(
     @Meta() meta: CommandMeta,
     @PathId('hold', 'The hold.') holdId: string,
     @StrictQuery(reasonQuery) query: QueryOf<typeof reasonQuery>,
+    @Headers('if-match') ifMatch: string | undefined,
     @Res({ passthrough: true }) reply: FastifyReply,
   ): Promise<void> {
-    const command = new ReleaseHold(meta, holdId, query.reason);
+    const command = new ReleaseHold(meta, holdId, query.reason, ifMatch);
     await this.bus.execute(command);
     if (command.done !== null) void reply.header('idempotency-replayed', 'true');
   }
