@@ -172,7 +172,8 @@ const sourceOf = (order: ReplayOrder, ledger: Ledger, lacking: (events: number) 
   if (order.source === 'postgres') return postgresSource(ledger.store, order.filter);
   const config = kafkaOf(ledger);
   const names = topicNames(config.topicPrefix, config.accountTopics);
-  return kafkaSource({ kafka: openKafka(config), names }, ledger.store, order.filter, lacking);
+  const extent = order.target.kind === 'projection' ? 'whole' : 'topics';
+  return kafkaSource({ kafka: openKafka(config), names }, ledger.store, order.filter, lacking, extent);
 };
 
 const outputOf = async (

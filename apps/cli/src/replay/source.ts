@@ -68,54 +68,61 @@ export interface KafkaLog {
 }
 
 /**
- * Reads the topics of events up to where they end now, merged into one log. What they lack is taken from Postgres where
- * it has it, and counted with `lacking`: it should have been relayed.
+ * Reads the topics of events up to where they end now, merged into one log. What they lack in between is taken from
+ * Postgres where it has it, and counted with `lacking`: it should have been relayed. With `whole`, what the relay has
+ * not sent yet comes from Postgres too, so that a read model is compared at the place where it stands.
  */
 export const kafkaSource = async (
   { kafka, names }: KafkaLog,
   store: EventStore,
   filter: ReplayFilter,
   lacking: (count: number) => void,
+  extent: 'whole' | 'topics',
 ): Promise<ReplaySource> => {
   const until = await store.head();
   const { account } = filter;
-  const size = account === null ? until + 1n : await store.accountSize(account);
   const isIn = (stored: StoredEvent): boolean => {
     const place = account === null ? stored.globalPosition : stored.position;
     return place >= (filter.from ?? 0n) && (filter.to === null || place <= filter.to) && isWanted(stored, filter);
   };
   return {
-    positions: Number(size),
+    positions: Number(until + 1n),
     until,
     read: async (handle, signal) => {
+      let reached = -1n;
       const merge = mergeTopics({
         kafka,
         topics: account === null ? names.allEvents : [...new Set([names.eventsOf(account), names.events])],
         after: -1n,
         until: 'end',
         handle: async (events) => {
-          const place = events.at(-1);
-          const covered = Number((account === null ? place?.globalPosition : place?.position) ?? 0n) + 1;
-          await handle(events.filter(isIn), covered);
+          reached = events.at(-1)?.globalPosition ?? reached;
+          await handle(events.filter(isIn), Number(reached + 1n));
         },
         largeBytes: async (_hash, message) => {
           const [stored] = await store.readAll(BigInt(message.headers.ce_globalposition ?? '0') - 1n, 1);
           return stored?.bytes ?? null;
         },
         missing: async ({ first, last }) => {
+          // The topics that one account needs lack what others have in theirs.
+          if (account !== null) return [];
           const found: StoredEvent[] = [];
           for (let after = first - 1n; after < last;) {
             const events = await store.readAll(after, eventsAtOnce);
             found.push(...events.filter(({ globalPosition }) => globalPosition <= last));
             after = events.at(-1)?.globalPosition ?? last;
           }
-          // Topics of single accounts hold only theirs.
-          if (account === null) lacking(found.length);
-          return account === null ? found : [];
+          lacking(found.length);
+          return found;
         },
         signal,
       });
       await merge.ended;
+      while (extent === 'whole' && reached < until && !signal.aborted) {
+        const events = await store.readAll(reached, eventsAtOnce);
+        reached = events.at(-1)?.globalPosition ?? until;
+        await handle(events.filter(isIn), Number(reached + 1n));
+      }
     },
   };
 };
