@@ -207,9 +207,10 @@ const copyTopics = async (prefix: string, isWanted: (event: ConsumedMessage, at:
         return Promise.resolve();
       },
     });
-    const wanted = messages.filter(
-      (message) => source !== from.events || isWanted(message, BigInt(message.headers.ce_globalposition ?? -1)),
-    );
+    const wanted = messages.filter((message) => {
+      if (source === from.events) return isWanted(message, BigInt(message.headers.ce_globalposition ?? -1));
+      return leaves === 'leaves' || message.headers.kind !== 'leaves';
+    });
     await producer.send(
       target,
       wanted.map(({ key, value, headers }) => ({
@@ -275,6 +276,24 @@ describe('a database that is lost', () => {
     const next = await refill(database.url, 'killed');
     expect([next.code, next.said]).toEqual([0, next.said]);
   }, 120_000);
+
+  it('is refilled without the events that were purged from the topics too, by their leaves', async () => {
+    const isPurged = ({ headers }: ConsumedMessage): boolean =>
+      headers.ce_subject === 'invocation/old-1' || headers.ce_subject === 'invocation/old-3';
+    await copyTopics('purged', (event) => !isPurged(event));
+    const database = await emptyDatabase();
+    const ran = await refill(database.url, 'purged');
+    expect([ran.code, ran.said]).toEqual([0, ran.said]);
+    const verified = await startCli(['verify'], environment(database.url)).ran;
+    expect([verified.code, verified.said]).toEqual([0, verified.said]);
+    const whole = await dump(open(database));
+    const { event, tile, checkpoint, purged } = await dump(lostSql);
+    expect(whole).toMatchObject({ event, tile, checkpoint, purged });
+
+    await copyTopics('leafless', (event) => !isPurged(event), 'none');
+    const refused = await refill((await emptyDatabase()).url, 'leafless');
+    expect([refused.code, refused.said]).toEqual([1, expect.stringMatching(/Positions \d+ to \d+/u)]);
+  }, 180_000);
 
   it('stays empty when a position is in no topic, and is told which', async () => {
     await copyTopics('gap', (_, at) => at < 100n || at > 105n);

@@ -54,3 +54,5 @@ export type { Gap, Merge, MergedEvent, MergeOptions, TopicPlaces } from './merge
 export { lowerPlace, mergeTopics } from './merge.js';
 export type { WholeBlob } from './blob-reading.js';
 export { BlobParts, findBlob } from './blob-reading.js';
+export type { LeavesRecord } from './leaves.js';
+export { decodeLeaves, encodeLeaves } from './leaves.js';

@@ -1,4 +1,4 @@
-import { decodeCheckpoint, type CheckpointRecord } from '#kafka';
+import { decodeCheckpoint, decodeLeaves, type CheckpointRecord } from '#kafka';
 import { openCheckpoint, originOf } from '#proof';
 import type { RefilledLog } from './refill-events.js';
 import { RefillRefused, type Refilling } from './refilling.js';
@@ -16,6 +16,7 @@ export const refillCheckpoints = async (refilling: Refilling, log: RefilledLog):
     topic: names.checkpoints,
     handle: async (messages) => {
       const found = messages.flatMap((message) => {
+        if (decodeLeaves(message) !== null) return [];
         const decoded = decodeCheckpoint(message);
         const checked = decoded.kind === 'checkpoint' ? check(decoded.record, log) : null;
         if (checked === null) strange += 1;
@@ -38,6 +39,27 @@ export const refillCheckpoints = async (refilling: Refilling, log: RefilledLog):
   });
   if (strange > 0) warn(`${String(strange)} messages of ${names.checkpoints} are no checkpoints that this log signed.`);
   return settle(sql, log);
+};
+
+/** Reads from the checkpoints topic the leaves of what was purged: they stand in the trees for events that are gone. */
+export const refillLeaves = async ({ sql, kafka, names }: Refilling): Promise<void> => {
+  await sql.query(
+    `create temporary table refill_leaves (account text collate "C", first bigint, last bigint, hashes bytea,
+       primary key (account, first)) on commit drop`,
+  );
+  await kafka.readTopic({
+    topic: names.checkpoints,
+    handle: async (messages) => {
+      for (const { account, first, hashes } of messages.flatMap((message) => decodeLeaves(message) ?? [])) {
+        await sql.query(
+          `insert into refill_leaves (account, first, last, hashes) values ($1, $2, $3, $4)
+             on conflict (account, first) do update set last = excluded.last, hashes = excluded.hashes
+             where excluded.last > refill_leaves.last`,
+          [account, first, first + BigInt(hashes.length / 32) - 1n, Buffer.from(hashes)],
+        );
+      }
+    },
+  });
 };
 
 /** With the key that signed it; null for what no key of this log signed. */

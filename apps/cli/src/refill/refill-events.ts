@@ -1,4 +1,4 @@
-import type { MergedEvent } from '#kafka';
+import type { Gap, MergedEvent } from '#kafka';
 import { mergeTopics } from '#kafka';
 import type { LogFormat, NoteVerifier, RowTagKey } from '#proof';
 import { GrowingTree, logFormatMac, rawPublicKey, readVerifierKey, rowTag, rowTagKey } from '#proof';
@@ -29,8 +29,19 @@ interface ErasedKey {
   readonly at: string;
 }
 
+interface Hole {
+  readonly account: string;
+  readonly first: bigint;
+  readonly last: bigint;
+}
+
 interface MutableLog {
   events: number;
+  /** Global positions that are in no topic. */
+  readonly gaps: Gap[];
+  /** What they were: account positions of which only leaves are left. */
+  readonly holes: Hole[];
+  readonly purgedRanges: Hole[];
   position: bigint;
   readonly accounts: Map<string, GrowingTree>;
   readonly erasedKeys: Map<string, ErasedKey>;
@@ -58,7 +69,10 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
     after: -1n,
     until: 'end',
     handle: async (events) => {
-      for (const stored of events) note(log, stored);
+      for (const stored of events) {
+        await fillHole(refilling, log, stored);
+        note(log, stored);
+      }
       await writeRows(refilling, log, events, tagKey);
       read(events.length);
     },
@@ -69,15 +83,14 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
       ]);
       return row?.bytes ?? null;
     },
-    missing: ({ first, last }) => {
-      throw new RefillRefused(
-        `Positions ${String(first)} to ${String(last)} of the log are in no topic (${names.allEvents.join(', ')}): ` +
-          'it cannot be refilled from them.',
-      );
+    missing: (gap) => {
+      log.gaps.push(gap);
+      return Promise.resolve([]);
     },
     foreign: () => (foreign += 1),
   });
   await merge.ended;
+  checkHoles(log, names.allEvents);
   if (foreign > 0) warn(`${String(foreign)} messages are no events of a log, and were passed over.`);
   await writeEnd(refilling, log, root);
   return {
@@ -90,6 +103,9 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
 
 const emptyLog = (): MutableLog => ({
   events: 0,
+  gaps: [],
+  holes: [],
+  purgedRanges: [],
   position: -1n,
   accounts: new Map(),
   erasedKeys: new Map(),
@@ -100,6 +116,51 @@ const emptyLog = (): MutableLog => ({
   bodies: new Map(),
   epoch: 0n,
 });
+
+/** An event that was purged is in its account's tree by its leaf, if that one is in the topic of checkpoints. */
+const fillHole = async (
+  { sql, names }: Refilling,
+  log: MutableLog,
+  { event, position }: MergedEvent,
+): Promise<void> => {
+  const { account } = event;
+  const tree = log.accounts.get(account) ?? new GrowingTree();
+  log.accounts.set(account, tree);
+  if (tree.size >= position) return;
+  const hole = { account, first: tree.size, last: position - 1n };
+  while (tree.size < position) {
+    const [row] = await sql.query<{ first: string; hashes: Buffer }>(
+      'select first, hashes from refill_leaves where account = $1 and first <= $2 and last >= $2 limit 1',
+      [account, tree.size],
+    );
+    if (row === undefined) throw new RefillRefused(gapWords(log.gaps, names.allEvents));
+    for (let at = Number(tree.size - BigInt(row.first)); at * 32 < row.hashes.length && tree.size < position; at += 1) {
+      tree.push(row.hashes.subarray(at * 32, (at + 1) * 32));
+    }
+  }
+  log.holes.push(hole);
+};
+
+const gapWords = (gaps: readonly Gap[], topics: readonly string[]): string => {
+  const ranges = gaps.slice(-20).map(({ first, last }) => `${String(first)} to ${String(last)}`);
+  return `Positions ${ranges.join(', ')} of the log are in no topic (${topics.join(', ')}): it cannot be refilled from them.`;
+};
+
+/** What is in no topic must be what a purge on record took, all of it and nothing else. */
+const checkHoles = ({ gaps, holes, purgedRanges }: MutableLog, topics: readonly string[]): void => {
+  const sum = (spans: readonly Gap[]): bigint =>
+    spans.reduce((total, { first, last }) => total + last - first + 1n, 0n);
+  const isPurged = ({ account, first, last }: Hole): boolean => {
+    let next = first;
+    for (const range of purgedRanges) {
+      if (range.account === account && range.first <= next && range.last >= next) next = range.last + 1n;
+    }
+    return next > last;
+  };
+  purgedRanges.sort((a, b) => (a.first < b.first ? -1 : 1));
+  if (sum(gaps) === sum(holes) && holes.every(isPurged)) return;
+  throw new RefillRefused(gapWords(gaps, topics));
+};
 
 /** Takes an event into the account's tree, and remembers what it says of the log itself. */
 const note = (log: MutableLog, { event, position, globalPosition, bytes, place }: MergedEvent): void => {
@@ -116,10 +177,16 @@ const note = (log: MutableLog, { event, position, globalPosition, bytes, place }
   log.position = globalPosition;
   const epoch = place?.epoch ?? 0n;
   if (epoch > log.epoch) log.epoch = epoch;
-  if (event.type === 'retention.purged') log.purges.push({ account, position });
-  if (event.type === 'retention.purged') for (const hash of texts(event.data.blobs)) log.erasedBlobs.add(hash);
+  if (event.type === 'retention.purged') notePurge(log, event, position);
   if (event.type === 'payload.erased') noteErasure(log, event);
   if (event.type === 'log_key.rotated' && account === 'system') noteLogKey(log, event);
+};
+
+const notePurge = (log: MutableLog, { account, data }: RecordedEvent, position: bigint): void => {
+  log.purges.push({ account, position });
+  for (const hash of texts(data.blobs)) log.erasedBlobs.add(hash);
+  const { ranges = [] } = data as { readonly ranges?: readonly { readonly first: string; readonly last: string }[] };
+  for (const { first, last } of ranges) log.purgedRanges.push({ account, first: BigInt(first), last: BigInt(last) });
 };
 
 const noteErasure = (log: MutableLog, event: RecordedEvent): void => {

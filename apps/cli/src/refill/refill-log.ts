@@ -1,7 +1,7 @@
 import type { Sql } from '#event-store';
 import type { Kafka, PartitionOffsets, TopicNames } from '#kafka';
 import { refillBlobs } from './refill-blobs.js';
-import { refillCheckpoints } from './refill-checkpoints.js';
+import { refillCheckpoints, refillLeaves } from './refill-checkpoints.js';
 import { refillEvents } from './refill-events.js';
 import { finishKeys, refillKeys } from './refill-keys.js';
 import { settleLog } from './refill-settle.js';
@@ -42,6 +42,7 @@ export const refillLog = async (parts: RefillParts): Promise<Refilled> => {
     await refillKeys(refilling);
     progress.say('blobs');
     await refillBlobs(refilling);
+    await refillLeaves(refilling);
     progress.say('events');
     const log = await refillEvents(refilling);
     progress.say('keys that were erased');
