@@ -85,6 +85,8 @@ class World {
   private server: RunningServer | null = null;
   private worker: RunningServer | null = null;
   private firing = true;
+  /** What the last firing that was not answered met, for whoever looks into it. */
+  private refusal = 'none';
 
   constructor(
     private readonly cluster: TestCluster,
@@ -239,11 +241,13 @@ class World {
         handlers: readonly unknown[];
         positions: { first: string; last: string };
       };
+      if (response.status !== 200) this.refusal = `${String(response.status)} ${JSON.stringify(answer)}`;
       if (response.status !== 200) return false;
       const { invocationId, outcome, positions } = answer;
       this.answered.push({ key, invocationId, outcome, handlers: answer.handlers.length, ...positions });
       return true;
-    } catch {
+    } catch (error) {
+      this.refusal = String(error instanceof Error ? (error.cause ?? error) : error);
       return false;
     }
   }
@@ -261,7 +265,10 @@ class World {
 
   private async untilAnswered(more: number): Promise<void> {
     const enough = this.answered.length + more;
-    await until('firings are answered again', () => this.answered.length >= enough, 180);
+    await until('firings are answered again', () => this.answered.length >= enough, 300).catch((error: unknown) => {
+      const said = [this.server, this.worker].map((process) => process?.logged().slice(-3_000) ?? '').join('\n--\n');
+      throw new Error(`${String(error)}; the last refusal was ${this.refusal}\n${said}`);
+    });
   }
 
   /** With the same keys: what was done is answered, what was not is done now. */
