@@ -121,11 +121,21 @@ const updateProgress = `
   )
   select exists (select from mine) as held from quick`;
 
-/** Which of these blobs the topic has. */
-export const knownBlobs = async (sql: Sql, hashes: readonly string[]): Promise<ReadonlySet<string>> => {
-  const text = `select encode(hash, 'hex') as hash from relayed_blob where hash = any ($1)`;
-  const rows = await sql.query<{ hash: string }>(text, [hashes.map((hash) => Buffer.from(hash, 'hex'))]);
-  return new Set(rows.map(({ hash }) => hash));
+/** What is known of a blob that an event names. */
+export interface NamedBlob {
+  readonly hash: string;
+  /** The topic has it. */
+  readonly isSent: boolean;
+  /** Bytes; null = it was removed. */
+  readonly size: number | null;
+}
+
+/** Looks blobs up, and where they are. */
+export const lookUpBlobs = async (sql: Sql, hashes: readonly string[]): Promise<readonly NamedBlob[]> => {
+  const text = `
+    select encode(h.hash, 'hex') as hash, r.hash is not null as "isSent", octet_length(b.bytes) as size
+      from unnest($1::bytea[]) h(hash) left join relayed_blob r on r.hash = h.hash left join blob b on b.hash = h.hash`;
+  return sql.query(text, [hashes.map((hash) => Buffer.from(hash, 'hex'))]);
 };
 
 /** Blobs as they are stored; one that was removed is not among them. */
@@ -142,7 +152,9 @@ export const goneBlobs = async (
   sql: Sql,
 ): Promise<readonly { readonly hash: string; readonly parts: number; readonly back: boolean }[]> => {
   const text = `
-    select encode(r.hash, 'hex') as hash, r.parts, exists (select from blob b where b.hash = r.hash) as back
+    select encode(r.hash, 'hex') as hash, r.parts,
+        exists (select from blob b where b.hash = r.hash) or exists (select from event e where e.position = r.of_event)
+          as back
       from relayed_blob r where r.gone order by r.hash limit 200`;
   return sql.query(text);
 };
@@ -228,17 +240,18 @@ const updateKeys = `
  * What an owner that was replaced may have sent too late, behind what its successor sent: the successor looks at it
  * again. Needs no lease.
  */
-export const noteStale = async (
-  sql: Sql,
-  keys: readonly string[],
-  blobs: readonly Pick<RelayedBlob, 'hash' | 'parts'>[],
-): Promise<void> => {
+export const noteStale = async (sql: Sql, keys: readonly string[], blobs: readonly RelayedBlob[]): Promise<void> => {
   if (keys.length > 0) await sql.query('update data_key set relayed = null where id = any ($1)', [keys]);
   if (blobs.length === 0) return;
-  const text = `insert into relayed_blob (hash, parts, gone)
-    select distinct on (b.hash) b.hash, b.parts, true from unnest($1::bytea[], $2::integer[]) b(hash, parts)
+  const text = `insert into relayed_blob (hash, parts, of_event, gone)
+    select distinct on (b.hash) b.hash, b.parts, b.of_event, true
+      from unnest($1::bytea[], $2::integer[], $3::bigint[]) b(hash, parts, of_event)
     on conflict (hash) do update set gone = true`;
-  await sql.query(text, [blobs.map(({ hash }) => Buffer.from(hash, 'hex')), blobs.map(({ parts }) => parts)]);
+  await sql.query(text, [
+    blobs.map(({ hash }) => Buffer.from(hash, 'hex')),
+    blobs.map(({ parts }) => parts),
+    blobs.map(({ ofEvent }) => (ofEvent === null ? null : String(ofEvent))),
+  ]);
 };
 
 /** Checkpoints after one, in the order that they were signed in. */

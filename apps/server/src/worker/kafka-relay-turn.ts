@@ -8,6 +8,7 @@ import {
   encodeCheckpoint,
   encodeDataKey,
   encodeEvent,
+  encodeLeaves,
   encodeLogKey,
   KafkaFailure,
   type EventRecord,
@@ -18,12 +19,13 @@ import {
   type TopicState,
 } from '#kafka';
 import type { Ownership } from './kafka-relay-lease.js';
+import { purgedLeaves } from './kafka-relay-leaves.js';
 import { purgeTopic } from './kafka-relay-purge.js';
 import {
   commitProgress,
   goneBlobs,
   isPurging,
-  knownBlobs,
+  lookUpBlobs,
   noteGoneBodies,
   noteSentKeys,
   readBatch,
@@ -64,8 +66,8 @@ export interface RelayWatch {
   failed(kind: KafkaFailure['kind'] | 'database'): void;
   /** Another owner had taken over while this one was sending. */
   fenced(): void;
-  /** An event was larger than its topic takes, and its bytes went to the topic of blobs. */
-  large(): void;
+  /** So many events were larger than their topic takes, and their bytes went to the topic of blobs. */
+  large(events: number): void;
 }
 
 /** What outlives a turn: a producer that failed takes nothing with it. */
@@ -80,11 +82,11 @@ export class RelayMemory {
   readonly purgesDue: Set<string>;
   /** Since when the broker owes an answer, as `performance.now` tells it. */
   sendingSince: number | null = null;
-  /** Position that the last round reached. */
-  reached: bigint | null = null;
   tidiedAt = -Infinity;
   bodiesLookedAt = -Infinity;
   purging: Promise<void> | null = null;
+  /** Why purged events are still in a topic of their account's own. */
+  purgeTrouble: string | null = null;
   wake: () => void = () => undefined;
 
   constructor(ownTopics: readonly string[]) {
@@ -92,18 +94,31 @@ export class RelayMemory {
   }
 }
 
+/** A blob on its way to its topic. */
+interface SendableBlob {
+  readonly hash: string;
+  readonly keyId: string | null;
+  readonly bytes: Uint8Array;
+  /** Global position of the event whose bytes it is. */
+  readonly ofEvent?: bigint;
+}
+
 /** Events in one round. */
 const batchEvents = 1_000;
 /** Their bytes, but for the last one. */
 const batchBytes = 8 * 1024 * 1024;
-/** Blobs that are read and sent at once. */
-const blobsAtOnce = 32;
+/** Bytes of blobs that are read and sent at once, but for the last one. */
+const blobBytes = 4 * 1024 * 1024;
 const keysAtOnce = 500;
 /** Appends of other processes are noticed this late, ms. */
 const pollMs = 25;
 /** How often is seen to what is not events, ms. */
 const tidyEveryMs = 1_000;
 const bodiesEveryMs = 60_000;
+/** How often the topics are looked at: whether they are there, and as they must be, ms. */
+const topicsEveryMs = 20_000;
+/** After purged events could not be removed from a topic, ms. */
+const purgeRetryMs = 30_000;
 /** Room in a topic's largest batch for what is not the value, bytes. */
 const overhead = 512;
 /** No topic is believed to take less than this, bytes. */
@@ -115,6 +130,7 @@ const smallestLimit = 2_048;
  */
 export class RelayTurn {
   private readonly topics: ReadonlyMap<string, TopicState>;
+  private lookedAt = performance.now();
 
   constructor(
     private readonly options: RelayOptions,
@@ -125,8 +141,10 @@ export class RelayTurn {
     /** `ce_source`. */
     private readonly source: string,
     private readonly stopping: AbortSignal,
-    /** Called when something got through. */
+    /** Told when something got through. */
     private readonly works: () => void,
+    /** Looks at the topics again; rejects when there is no broker. */
+    private readonly lookAtTopics: () => Promise<readonly TopicState[]>,
   ) {
     this.topics = new Map(topics.map((topic) => [topic.name, topic]));
   }
@@ -169,16 +187,15 @@ export class RelayTurn {
   private async relay(records: readonly EventRecord[]): Promise<void> {
     const started = performance.now();
     await this.sendKeys();
-    const blobs = await this.sendBlobs(records);
-    const bodies = await this.sendEvents(records);
+    await this.sendBlobs(records);
+    await this.sendLeaves(records);
+    await this.sendEvents(records);
     const last = records.at(-1);
     if (last === undefined) return;
-    const noted = [...blobs, ...bodies];
-    this.memory.unnoted.blobs.push(...noted);
-    await commitProgress(this.ownership, last.globalPosition, noted);
+    const { blobs } = this.memory.unnoted;
+    await commitProgress(this.ownership, last.globalPosition, blobs);
     this.memory.unnoted = { keys: [], blobs: [] };
-    this.memory.reached = last.globalPosition;
-    for (const { hash } of blobs) this.memory.sentBlobs.set(hash, true);
+    for (const { hash, ofEvent } of blobs) if (ofEvent === null) this.memory.sentBlobs.set(hash, true);
     for (const { type, account } of records) {
       if (type === 'retention.purged' && this.hasOwnTopic(account)) this.memory.purgesDue.add(account);
     }
@@ -203,53 +220,56 @@ export class RelayTurn {
     }
   }
 
-  private async sendBlobs(records: readonly EventRecord[]): Promise<readonly RelayedBlob[]> {
+  private async sendBlobs(records: readonly EventRecord[]): Promise<void> {
     const { sql } = this.options;
     const { sentBlobs } = this.memory;
     const named = new Set(records.flatMap(({ bytes }) => blobsIn(bytes)).filter((hash) => !sentBlobs.has(hash)));
-    if (named.size === 0) return [];
-    const known = await knownBlobs(sql, [...named]);
-    for (const hash of known) sentBlobs.set(hash, true);
-    const wanted = [...named].filter((hash) => !known.has(hash));
-    const sent: RelayedBlob[] = [];
-    for (let at = 0; at < wanted.length; at += blobsAtOnce) {
-      const blobs = await readBlobs(sql, wanted.slice(at, at + blobsAtOnce));
-      for (const { hash, keyId, bytes } of blobs) {
-        sent.push({ hash, parts: await this.sendBlob(hash, keyId, bytes), ofEvent: null });
-      }
+    if (named.size === 0) return;
+    const found = await lookUpBlobs(sql, [...named]);
+    for (const { hash, isSent } of found) if (isSent) sentBlobs.set(hash, true);
+    let some: string[] = [];
+    let bytes = 0;
+    for (const { hash, isSent, size } of found) {
+      if (isSent || size === null) continue;
+      some.push(hash);
+      bytes += size;
+      if (bytes < blobBytes) continue;
+      await this.sendParts(await readBlobs(sql, some));
+      some = [];
+      bytes = 0;
     }
-    return sent;
+    if (some.length > 0) await this.sendParts(await readBlobs(sql, some));
   }
 
-  /** Answers with the number of parts. */
-  private async sendBlob(hash: string, keyId: string | null, bytes: Uint8Array): Promise<number> {
-    const { names } = this.options;
-    const parts = encodeBlob({ hash, keyId }, bytes, this.limitOf(names.blobs));
-    await this.send(names.blobs, parts);
-    return parts.length;
+  private async sendParts(blobs: readonly SendableBlob[]): Promise<void> {
+    const { blobs: topic } = this.options.names;
+    const messages: OutgoingMessage[] = [];
+    for (const { hash, keyId, bytes, ofEvent = null } of blobs) {
+      const parts = encodeBlob({ hash, keyId }, bytes, this.limitOf(topic));
+      this.memory.unnoted.blobs.push({ hash, parts: parts.length, ofEvent });
+      messages.push(...parts);
+    }
+    await this.send(topic, messages);
   }
 
-  /** Answers with the bodies of events that went to the topic of blobs. */
-  private async sendEvents(records: readonly EventRecord[]): Promise<readonly RelayedBlob[]> {
+  /** The bytes of an event that is too large for its topic go to the topic of blobs, before what names them. */
+  private async sendEvents(records: readonly EventRecord[]): Promise<void> {
     const { names } = this.options;
-    const bodies: RelayedBlob[] = [];
+    const bodies: SendableBlob[] = [];
     const byTopic = new Map<string, OutgoingMessage[]>();
     for (const record of records) {
       const topic = names.eventsOf(record.account);
       const maxBytes = this.limitOf(topic);
       const message = encodeEvent(record, { source: this.source, epoch: this.ownership.epoch, maxBytes });
-      const body = message.headers.ce_dataref?.slice('blob:'.length);
-      if (body !== undefined) {
-        const parts = await this.sendBlob(body, null, record.bytes);
-        bodies.push({ hash: body, parts, ofEvent: record.globalPosition });
-        this.options.watch?.large();
-      }
+      const hash = message.headers.ce_dataref?.slice('blob:'.length);
+      if (hash !== undefined) bodies.push({ hash, keyId: null, bytes: record.bytes, ofEvent: record.globalPosition });
       const messages = byTopic.get(topic);
       if (messages === undefined) byTopic.set(topic, [message]);
       else messages.push(message);
     }
+    if (bodies.length > 0) await this.sendParts(bodies);
     for (const [topic, messages] of byTopic) await this.send(topic, messages);
-    return bodies;
+    if (bodies.length > 0) this.options.watch?.large(bodies.length);
   }
 
   /** Bytes of a message that this topic takes. */
@@ -283,6 +303,18 @@ export class RelayTurn {
     await this.forgetBlobs(now);
     await this.sendCheckpoints();
     this.purgeOwnTopics();
+    if (now - this.lookedAt >= topicsEveryMs) await this.checkTopics(now);
+  }
+
+  /** A broker that went away while there was nothing to send, and what an operator changed or mended. */
+  private async checkTopics(now: number): Promise<void> {
+    this.lookedAt = now;
+    const states = await this.lookAtTopics();
+    const others = states.filter(({ name, partitions, maxMessageBytes, isNew }) => {
+      const known = this.topics.get(name);
+      return isNew || known?.partitions !== partitions || known.maxMessageBytes !== maxMessageBytes;
+    });
+    if (others.length > 0) throw new KafkaFailure('unavailable', 'a topic was made anew or changed', 'TOPIC_CHANGED');
   }
 
   private async forgetBlobs(now: number): Promise<void> {
@@ -326,6 +358,16 @@ export class RelayTurn {
     await writeNote(this.ownership, 'checkpoints', String(last.sequence));
   }
 
+  /** What a purge took keeps its place in the tree: its leaves are in the topic before the event that says so. */
+  private async sendLeaves(records: readonly EventRecord[]): Promise<void> {
+    const purges = records.filter(({ type }) => type === 'retention.purged');
+    for (const { account, bytes } of purges) {
+      for (const leaves of await purgedLeaves(this.options.sql, account, bytes)) {
+        await this.send(this.options.names.checkpoints, encodeLeaves(leaves));
+      }
+    }
+  }
+
   private hasOwnTopic(account: string): boolean {
     return this.options.names.eventsOf(account) !== this.options.names.events;
   }
@@ -333,14 +375,20 @@ export class RelayTurn {
   /** Beside the relaying, since it reads the topics: one at a time. */
   private purgeOwnTopics(): void {
     const { memory } = this;
+    const { names } = this.options;
     const [account] = memory.purgesDue;
     if (account === undefined || memory.purging !== null) return;
     memory.purgesDue.delete(account);
     memory.purging = this.purgeOwnTopic(account)
-      .catch(() => {
-        memory.purgesDue.add(account);
-      })
-      .then(() => this.pause(tidyEveryMs))
+      .then(
+        () => this.pause(tidyEveryMs),
+        async (error: unknown) => {
+          const why = error instanceof KafkaFailure ? error.message : 'the log cannot be read';
+          memory.purgeTrouble = `purged events are still in ${names.eventsOf(account)}: ${why}`;
+          memory.purgesDue.add(account);
+          await this.pause(purgeRetryMs);
+        },
+      )
       .finally(() => {
         memory.purging = null;
       });
@@ -349,6 +397,7 @@ export class RelayTurn {
   private async purgeOwnTopic(account: string): Promise<void> {
     const { sql, kafka, names, log } = this.options;
     const records = await purgeTopic(sql, kafka, account, names.eventsOf(account));
+    this.memory.purgeTrouble = null;
     if (records > 0n)
       log?.('info', 'purged events were removed from their topic', { account, records: String(records) });
     // The purger goes on after the event that says so.

@@ -58,12 +58,12 @@ class RelayWork {
   }
 
   state(): RelayState {
-    const { sendingSince } = this.memory;
+    const { sendingSince, purgeTrouble } = this.memory;
     return {
       role: this.ownership?.isHeld() === true ? 'owner' : 'standby',
       trouble: this.trouble,
       unansweredMs: sendingSince === null ? 0 : performance.now() - sendingSince,
-      findings: this.findings,
+      findings: purgeTrouble === null ? this.findings : [...this.findings, purgeTrouble],
     };
   }
 
@@ -156,6 +156,7 @@ class RelayWork {
         eventSource(logId),
         this.stopping.signal,
         () => this.worked(),
+        () => this.ensureTopics(),
       );
       await turn.run(position);
     } finally {

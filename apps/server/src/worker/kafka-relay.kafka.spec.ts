@@ -313,6 +313,35 @@ describe('the relay', () => {
     expect(await blobsInTopic()).toHaveLength(1);
   });
 
+  it('removes purged events from the topic that their account has of its own, and from no other', async () => {
+    names = topicNames(`t-${randomUUID()}`, ['own']);
+    await append(300, 'own');
+    await append(10, 'a');
+    start({ ownTopics: ['own'] });
+    await caughtUp();
+    const positions = async (topic: string): Promise<readonly number[]> =>
+      (await readTopic(topic)).map(({ headers }) => Number(headers.ce_position)).sort((one, other) => one - other);
+    expect(await positions(names.eventsOf('own'))).toHaveLength(300);
+    expect(await positions(names.events)).toHaveLength(10);
+    const purge = async (first: number, last: number): Promise<void> => {
+      await sql.query('alter table event disable trigger event_is_final');
+      await sql.query(`delete from event where account = 'own' and account_position between $1 and $2`, [first, last]);
+      await sql.query('alter table event enable trigger event_is_final');
+      const data = { ranges: [{ first, last }] };
+      const events: NewEvent[] = [{ type: 'retention.purged', data }];
+      await store.append({ account: 'own', writes: [{ stream: 'retention', expectedVersion: 'any', events }] });
+    };
+    await purge(0, 199);
+    await until('they are gone', async () => (await positions(names.eventsOf('own'))).length === 101);
+    expect((await positions(names.eventsOf('own')))[0]).toBe(200);
+    // Behind records that are kept: these stay until those go.
+    await purge(250, 259);
+    await caughtUp();
+    await purge(200, 249);
+    await until('all are gone', async () => (await positions(names.eventsOf('own')))[0] === 260);
+    expect(await positions(names.events)).toHaveLength(10);
+  });
+
   it('says what is wrong with a topic that was there', async () => {
     await broker.createTopic(names.events, 5, { 'retention.ms': '1000' });
     const relay = start();

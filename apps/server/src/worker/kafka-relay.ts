@@ -114,7 +114,7 @@ export class KafkaRelay implements OnModuleInit, BeforeApplicationShutdown {
       },
       failed: (why) => failures.inc({ why }),
       fenced: () => fenced.inc(),
-      large: () => large.inc(),
+      large: (count) => large.inc(count),
     };
   }
 
