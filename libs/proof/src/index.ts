@@ -28,7 +28,7 @@ export type { Checkpoint, OpenedCheckpoint } from './checkpoint.js';
 export { checkpointText, logKeyName, openCheckpoint, originOf, readCheckpoint, signCheckpoint } from './checkpoint.js';
 export type { ReadRound, RoundAccount, SealingRound } from './sealing-round.js';
 export { readRoundLine, roundLine } from './sealing-round.js';
-export type { RowTagKey } from './row-tag.js';
+export type { RowTagger, RowTagKey } from './row-tag.js';
 export { rowTag, rowTagger, rowTagKey } from './row-tag.js';
 export type {
   AccountRow,

@@ -35,8 +35,11 @@ describe('the tag of a row', () => {
 
   it('is the same from a tagger that tagged other rows before', () => {
     const tagger = rowTagger(key, 'acme');
-    tagger(1n, Buffer.alloc(32, 1));
-    expect(tagger(2n, Buffer.alloc(32, 2))).toEqual(expected('acme', 2n, Buffer.alloc(32, 2)));
+    const tags = Buffer.alloc(64);
+    tagger(1n, Buffer.alloc(32, 1), tags, 32);
+    tagger(2n, Buffer.alloc(32, 2), tags, 0);
+    expect(tags.subarray(0, 32)).toEqual(expected('acme', 2n, Buffer.alloc(32, 2)));
+    expect(tags.subarray(32)).toEqual(expected('acme', 1n, Buffer.alloc(32, 1)));
   });
 
   it('takes no leaf that is not a SHA-256', () => {

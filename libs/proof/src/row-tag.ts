@@ -23,11 +23,17 @@ export const rowTagKey = (rootSecret: Uint8Array): RowTagKey => {
  * Tag of a row (events.md §5): HMAC-SHA-256(key, be32(length of account) ‖ account ‖ be64(account position) ‖ leaf),
  * account in UTF-8. The leaf stands for the bytes, so a tag says: these bytes, at this place, of this account.
  */
-export const rowTag = (key: RowTagKey, account: string, position: bigint, leaf: Uint8Array): Buffer =>
-  rowTagger(key, account)(position, leaf);
+export const rowTag = (key: RowTagKey, account: string, position: bigint, leaf: Uint8Array): Buffer => {
+  const tag = Buffer.alloc(32);
+  rowTagger(key, account)(position, leaf, tag, 0);
+  return tag;
+};
+
+/** Writes the tag of a row of one account into `into`, at `at`. */
+export type RowTagger = (position: bigint, leaf: Uint8Array, into: Buffer, at: number) => void;
 
 /** Tags rows of one account. */
-export const rowTagger = (key: RowTagKey, account: string): ((position: bigint, leaf: Uint8Array) => Buffer) => {
+export const rowTagger = (key: RowTagKey, account: string): RowTagger => {
   const name = Buffer.from(account, 'utf8');
   const message = Buffer.alloc(blockBytes + 4 + name.length + 8 + 32);
   message.set(key.inner, 0);
@@ -36,11 +42,12 @@ export const rowTagger = (key: RowTagKey, account: string): ((position: bigint, 
   const positionAt = blockBytes + 4 + name.length;
   const around = Buffer.alloc(blockBytes + 32);
   around.set(key.outer, 0);
-  return (position, leaf) => {
+  return (position, leaf, into, at) => {
     if (leaf.length !== 32) throw new RangeError('a leaf hash has 32 bytes');
     message.writeBigUInt64BE(position, positionAt);
     message.set(leaf, positionAt + 8);
-    around.set(hash('sha256', message, 'buffer'), blockBytes);
-    return hash('sha256', around, 'buffer');
+    // Asked for as text: see `sha256`.
+    around.write(hash('sha256', message, 'binary'), blockBytes, 'latin1');
+    into.write(hash('sha256', around, 'binary'), at, 'latin1');
   };
 };

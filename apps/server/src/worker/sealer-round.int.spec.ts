@@ -99,13 +99,14 @@ const roundIn = (line: string | null): SealingRound => {
 };
 
 beforeEach(async () => {
-  time = Date.now();
   database = await createLedgerDatabase();
   pool = createPool({ connectionString: database.url });
   sql = sqlOver(pool);
   store = postgresEventStore({ connectionString: database.url, tagKey });
   keys = new LogKeys({ store, sql, rootSecret });
   await keys.start();
+  // Ahead of the keys, whose times are those of the real clock.
+  time = Date.now() + 60_000;
 });
 
 afterEach(async () => {

@@ -30,36 +30,25 @@ export interface AccountRows {
 interface RowsOfAccount {
   readonly account: string;
   readonly first: string;
-  readonly count: number;
-  readonly leaves: Buffer;
-  readonly tags: Buffer;
-  /** Places in the two, from 0: rows that are not where they should be, whose leaf is not theirs, without a tag. */
-  readonly displaced: readonly number[];
-  readonly changed: readonly number[];
-  readonly untagged: readonly number[];
-  /** Without a tag, and from before there were tags. */
-  readonly old: readonly number[];
+  /** What is looked at of each row, in the order of the log. */
+  readonly rows: Buffer;
 }
 
-const places = (name: string, where: string): string =>
-  `coalesce(array_agg(place order by place) filter (where ${where}), '{}') as ${name}`;
+/** Bytes for a row: its account position, the leaf hash of its bytes, its tag, and what is odd about it. */
+const rowBytes = 8 + 2 * hashBytes + 1;
+const odd = { changed: 1, untagged: 2, old: 4 } as const;
 
 // The leaf is taken from the bytes, whatever the row says it is. Aggregated, since a row for each event costs more to
 // read than all the rest.
-const rowsWhere = (
-  where: string,
-): string => `select account, min(account_position) as first, count(*)::integer as count,
-    string_agg(hash, ''::bytea order by place) as leaves,
-    string_agg(case when octet_length(tag) = 32 then tag else hash end, ''::bytea order by place) as tags,
-    ${places('displaced', 'account_position <> lowest + place')},
-    ${places('changed', 'leaf is distinct from hash')},
-    ${places('untagged', 'tag is null and position > $1')},
-    ${places('old', 'tag is null and position <= $1')}
+const rowsWhere = (where: string): string => `select account, min(account_position) as first,
+    string_agg(int8send(account_position) || hash || case when octet_length(tag) = 32 then tag else hash end || case
+      when leaf is distinct from hash then '\\x01'::bytea
+      when tag is not null then '\\x00'
+      when position > $1 then '\\x02'
+      else '\\x04' end, ''::bytea order by position) as rows
   from (
-    select e.account, e.account_position, e.position, e.tag, e.leaf, sha256('\\x00'::bytea || e.bytes) as hash,
-        (row_number() over (partition by e.account order by e.position) - 1)::integer as place,
-        min(e.account_position) over (partition by e.account) as lowest
-      from event e where ${where}
+    select e.account, e.account_position, e.position, e.tag, e.leaf, sha256('\\x00'::bytea || e.bytes) as hash
+      from event e where ${where} offset 0
   ) row group by account`;
 
 const inRange = rowsWhere('e.position > $2 and e.position <= $3');
@@ -106,35 +95,35 @@ const checkAll = async (rows: readonly RowsOfAccount[], check: RowCheck): Promis
 /** Tags checked between two breaths: hooks are fired in this process too. */
 const breath = 250;
 
-const checkRows = async (row: RowsOfAccount, key: RowTagKey): Promise<AccountRows> => {
-  const { account } = row;
-  const first = BigInt(row.first);
-  const refusalAt = refusals(row, key);
+const checkRows = async (found: RowsOfAccount, key: RowTagKey): Promise<AccountRows> => {
+  const { account, rows } = found;
+  const first = BigInt(found.first);
+  const count = rows.length / rowBytes;
+  const refusalOf = refusals(account, key);
   const leaves: Uint8Array[] = [];
-  for (let place = 0; place < row.count; place += 1) {
+  for (let place = 0; place < count; place += 1) {
     if (place % breath === breath - 1) await new Promise(setImmediate);
-    const refusal = refusalAt(place);
-    if (refusal !== null) return { account, first, found: row.count, leaves, refusal };
-    leaves.push(hashAt(row.leaves, place));
+    const row = rows.subarray(place * rowBytes, (place + 1) * rowBytes);
+    const refusal = refusalOf(first + BigInt(place), row);
+    if (refusal !== null) return { account, first, found: count, leaves, refusal };
+    leaves.push(leafOf(row));
   }
-  return { account, first, found: row.count, leaves, refusal: null };
+  return { account, first, found: count, leaves, refusal: null };
 };
 
-const refusals = (row: RowsOfAccount, key: RowTagKey): ((place: number) => Refusal | null) => {
-  const tag = rowTagger(key, row.account);
-  const first = BigInt(row.first);
-  const [displaced = Infinity] = row.displaced;
-  const changed = new Set(row.changed);
-  const untagged = new Set(row.untagged);
-  const old = new Set(row.old);
-  return (place) => {
-    if (place >= displaced) return 'row_missing';
-    if (changed.has(place)) return 'leaf_mismatch';
-    if (untagged.has(place)) return 'tag_missing';
-    if (old.has(place)) return null;
-    const expected = tag(first + BigInt(place), hashAt(row.leaves, place));
-    return expected.equals(hashAt(row.tags, place)) ? null : 'tag_mismatch';
+/** Why a row is not what must stand at a position; null where it is. */
+const refusals = (account: string, key: RowTagKey): ((position: bigint, row: Buffer) => Refusal | null) => {
+  const tag = rowTagger(key, account);
+  const expected = Buffer.alloc(hashBytes);
+  return (position, row) => {
+    const oddity = row[rowBytes - 1];
+    if (row.readBigUInt64BE(0) !== position) return 'row_missing';
+    if (oddity === odd.changed) return 'leaf_mismatch';
+    if (oddity === odd.untagged) return 'tag_missing';
+    if (oddity === odd.old) return null;
+    tag(position, leafOf(row), expected, 0);
+    return expected.equals(row.subarray(8 + hashBytes, rowBytes - 1)) ? null : 'tag_mismatch';
   };
 };
 
-const hashAt = (hashes: Buffer, place: number): Buffer => hashes.subarray(place * hashBytes, (place + 1) * hashBytes);
+const leafOf = (row: Buffer): Buffer => row.subarray(8, 8 + hashBytes);

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { RowTagKey } from '#proof';
+import type { RowTagger, RowTagKey } from '#proof';
 import { rowTagger } from '#proof';
 import type { StreamDraft, WrittenEvent } from '../drafts.js';
 import type { BlobWrite, CompletedCommand } from '../event-store.js';
@@ -156,25 +156,27 @@ const eventColumns = (items: readonly BatchItem[], tags: BatchTags | null): read
     plain(places.length),
     places.bytes,
     Buffer.concat(e.written.map(({ leaf }) => leaf)),
-    tags === null ? Buffer.alloc(0) : tagsOf(items, tags),
+    tags === null ? Buffer.alloc(0) : tagsOf(items, e.written.length, tags),
   ];
 };
 
 /** The tags of a batch's events, one after another, in their order. */
-const tagsOf = (items: readonly BatchItem[], { key, sizeOf }: BatchTags): Buffer => {
-  const accounts = new Map<string, { readonly tag: ReturnType<typeof rowTagger>; next: bigint }>();
-  const tags: Buffer[] = [];
+const tagsOf = (items: readonly BatchItem[], events: number, { key, sizeOf }: BatchTags): Buffer => {
+  const accounts = new Map<string, { readonly tag: RowTagger; next: bigint }>();
+  const tags = Buffer.allocUnsafe(events * 32);
+  let at = 0;
   for (const { account, streams } of items) {
-    const at = accounts.get(account) ?? { tag: rowTagger(key, account), next: sizeOf(account) };
-    accounts.set(account, at);
-    for (const { events } of streams) {
-      for (const { leaf } of events) {
-        tags.push(at.tag(at.next, leaf));
-        at.next += 1n;
+    const place = accounts.get(account) ?? { tag: rowTagger(key, account), next: sizeOf(account) };
+    accounts.set(account, place);
+    for (const stream of streams) {
+      for (const { leaf } of stream.events) {
+        place.tag(place.next, leaf, tags, at);
+        place.next += 1n;
+        at += 32;
       }
     }
   }
-  return Buffer.concat(tags);
+  return tags;
 };
 
 /** How many events a batch has for each account, accounts in the order of the call. */
