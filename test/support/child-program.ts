@@ -57,7 +57,7 @@ const changing = ({ file, from, to }: SourceChange): Plugin => ({
   name: `change of ${file}`,
   setup: (bundle) => {
     // The filter is a regular expression of Go, which knows no flags of ours.
-     
+
     const filter = new RegExp(`${file.replaceAll('.', '\\.')}$`);
     bundle.onLoad({ filter }, ({ path }) => {
       const source = readFileSync(path, 'utf8');
