@@ -7,7 +7,9 @@ const base = '/v1/accounts/default';
 export interface LifecycleEvent {
   readonly type: string;
   readonly hook?: string;
-  readonly data: { readonly runId?: string };
+  readonly sessionId?: string;
+  readonly operationId?: string;
+  readonly data: { readonly runId?: string; readonly jobId?: string; readonly clearId?: string };
 }
 
 /** A runtime and an auditor of the default account, and what they ask of a server. */
