@@ -187,7 +187,11 @@ const dump = async (sql: Sql): Promise<Readonly<Record<string, readonly Row[]>>>
 };
 
 /** Copies the topics to others of that prefix, without the events that are not wanted. */
-const copyTopics = async (prefix: string, isWanted: (event: ConsumedMessage, at: bigint) => boolean): Promise<void> => {
+const copyTopics = async (
+  prefix: string,
+  isWanted: (event: ConsumedMessage, at: bigint) => boolean,
+  leaves: 'leaves' | 'none' = 'leaves',
+): Promise<void> => {
   const [from, to] = [topicNames('hookledger'), topicNames(prefix)];
   const pairs = [
     [from.keys, to.keys],
