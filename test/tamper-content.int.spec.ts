@@ -28,6 +28,15 @@ const changes: readonly [string, readonly string[], readonly string[]][] = [
   ],
   ['the data key of a blob', [`update blob set key_id = 'x' where ${blob}`], ['blob-key-changed acme 4']],
   ['a blob that is gone', [`delete from blob where ${blob}`], ['blob-missing acme 4']],
+  [
+    'an event that names what can be no blob and no key',
+    [
+      `update event set bytes = convert_to(regexp_replace(regexp_replace(convert_from(bytes, 'UTF8'),
+          '"\\$blob":"..', '"$blob":"zz'), '"k":"..', E'"k":"\\u00e9'), 'UTF8')
+        where account = 'acme' and account_position = 4`,
+    ],
+    ['blob-missing acme 4', 'bytes-changed acme 4', 'key-missing acme 4'],
+  ],
   ['a data key that is gone', [`delete from data_key where ${key}`], ['key-missing acme 4']],
   ['the id of a data key', [`update data_key set id = 'x' where ${key}`], ['key-changed - -', 'key-missing acme 4']],
   [

@@ -18,6 +18,8 @@ interface NamedAt {
 }
 
 const askAt = 2_000;
+const isHash = /^[\da-f]{64}$/u;
+const isKeyId = /^[\w-]{1,200}$/u;
 
 /**
  * Looks up whether the blobs and keys that events name are there. What was found is remembered for a while, since
@@ -59,6 +61,12 @@ export class NamedCheck {
       this.fault('blob-changed', hash, 'its bytes have another hash');
     }
     if (this.knownBlobs.get(hash) === true || this.blobs.has(hash)) return;
+    // In bytes that were changed anything may stand in its place: a source is only asked for what it could have.
+    if (!isHash.test(hash)) {
+      this.knownBlobs.set(hash, true);
+      this.missing(hash, { account: this.account, position: this.position, keyId });
+      return;
+    }
     this.blobs.set(hash, { account: this.account, position: this.position, keyId });
   }
 
@@ -70,6 +78,11 @@ export class NamedCheck {
       this.fault('key-changed', keyId, 'it does not open under the master key');
     }
     if (this.knownKeys.get(keyId) === true || this.keys.has(keyId)) return;
+    if (!isKeyId.test(keyId)) {
+      this.knownKeys.set(keyId, true);
+      this.fault('key-missing', keyId, 'this is no id of a key');
+      return;
+    }
     this.keys.set(keyId, { account: this.account, position: this.position, keyId });
   }
 
@@ -119,7 +132,7 @@ export class NamedCheck {
     this.faultAt('blob-missing', named, `blob ${hash}`, `data key ${named.keyId} was not erased`);
   }
 
-  private fault(code: 'blob-changed' | 'key-changed', id: string, found: string): void {
+  private fault(code: 'blob-changed' | 'key-changed' | 'key-missing', id: string, found: string): void {
     const what = code === 'blob-changed' ? 'blob' : 'data key';
     this.onFault({ code, account: this.account, position: this.position, at: `${what} ${id}`, found });
   }

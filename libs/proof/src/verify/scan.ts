@@ -114,25 +114,30 @@ const textOf = (row: EventRow, member: number): string => {
     case session:
       return row.sessionId ?? '';
     case recorded:
-      return timeText(row.recordedAt);
+      return recordedTime.of(row.recordedAt);
     case occurred:
-      return timeText(row.occurredAt);
+      return occurredTime.of(row.occurredAt);
     default:
       return '';
   }
 };
 
-// The events of a commit share their times.
-let lastTime = Number.NaN;
-let lastText = '';
+/** A time as text. The events of a commit share theirs, and each of their two times repeats by itself. */
+class TimeText {
+  private time = Number.NaN;
+  private text = '';
 
-const timeText = (time: number): string => {
-  if (time === lastTime) return lastText;
-  const date = new Date(time);
-  lastTime = time;
-  lastText = Number.isNaN(date.getTime()) ? '' : date.toISOString();
-  return lastText;
-};
+  of(time: number): string {
+    if (time === this.time) return this.text;
+    const date = new Date(time);
+    this.time = time;
+    this.text = Number.isNaN(date.getTime()) ? '' : date.toISOString();
+    return this.text;
+  }
+}
+
+const recordedTime = new TimeText();
+const occurredTime = new TimeText();
 
 /** The end of a text; -1 for one with an escape, which cannot be compared letter by letter, and for one without end. */
 const textEnd = (bytes: Buffer, from: number, end: number): number => {
