@@ -227,6 +227,31 @@ describe('an export as JSON lines', () => {
   }, 60_000);
 });
 
+describe('an export with content', () => {
+  it('gives nothing out that was erased since, and is made again without it', async () => {
+    await say('to be forgotten', 's-erased');
+    const body = { query: { sessionId: 's-erased' }, format: 'jsonl' };
+    const [open, sealed] = [await made({ ...body, content: 'full' }), await made(body)];
+    expect(String((await fetchFile(open.id, '?name=content.jsonl')).bytes)).toContain('to be forgotten');
+    const erasure = { scope: { kind: 'session', id: 's-erased' }, reason: 'asked for' };
+    const erased = await server.call('POST', `${base}/erasures`, { body: erasure });
+    expect([erased.status, erased.text]).toEqual([201, erased.text]);
+
+    const outdated = await server.call<{ code: string }>('GET', `${base}/exports/${open.id}/file`, {
+      key: keys.auditor,
+    });
+    expect([outdated.status, outdated.body.code]).toEqual([409, 'export_outdated']);
+    await until('it is made again', async () => (await look(open.id)).body.state === 'done');
+    const content = String((await fetchFile(open.id, '?name=content.jsonl')).bytes);
+    expect(content).not.toContain('forgotten');
+    expect(content).toContain('"erased":true');
+    // The stored bytes are what they were: only their key is gone.
+    const again = (await look(open.id)).body.manifest?.files['events.jsonl'];
+    expect(again).toEqual(sealed.manifest.files['events.jsonl']);
+    expect((await fetchFile(sealed.id)).bytes.length).toBeGreaterThan(0);
+  }, 60_000);
+});
+
 describe('an export as CSV', () => {
   it('opens inert: no cell begins like a formula, no cell ends a line', async () => {
     const { id, manifest } = await made({ query: { types: ['invocation.opened'] }, format: 'csv', content: 'full' });

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Projection } from '#audit';
-import { allReadModels, handleEvents, openReadModels, readModelStatus } from '#audit';
+import { allReadModels, beginLoading, dropAbandoned, handleEvents, openReadModels, readModelStatus } from '#audit';
 import type { EventStore, Sql } from '#event-store';
 import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { NewEvent } from '#record';
@@ -239,6 +239,29 @@ describe('a replay into read models', () => {
       },
     });
     expect(second).toContain('under way');
+  }, 60_000);
+
+  it('leaves tables behind when it is killed, which the next replay and every worker drop', async () => {
+    await fireMany(0, 4);
+    await follow(500);
+    const [left] = [await beginLoading(sql, modelNamed('record'))];
+    const loading = () =>
+      sql.query<{ generation: number }>("select generation from read_model where state = 'loading'");
+    expect(await loading()).toEqual([{ generation: left.generation }]);
+    // While a replay runs, its tables are nobody else's to drop.
+    await rebuild({
+      covered: async () => {
+        await dropAbandoned(sql);
+        expect(await loading()).toHaveLength(models.length);
+      },
+    });
+    expect(await loading()).toEqual([]);
+    await beginLoading(sql, modelNamed('record'));
+    await dropAbandoned(sql);
+    expect(await loading()).toEqual([]);
+    expect(
+      await sql.query('select 1 from pg_class where relname = $1', [`rm${String(left.generation)}_invocation`]),
+    ).toEqual([]);
   }, 60_000);
 
   it('needs no live tables where nothing is compared', async () => {

@@ -229,7 +229,10 @@ const rebuilt = async (
   const { check, swap } = order;
   const phase = (words: string): void => progress.say(words);
   const done = await rebuildModels({ sql, store, projections, source, check, swap, covered, phase, signal });
-  return factsOf(done);
+  const [row] = await sql.query<{ purged: string }>(
+    'select coalesce(sum(last - first + 1), 0) as purged from purged_range',
+  );
+  return { ...factsOf(done), purged: Number(row?.purged ?? 0) };
 };
 
 const factsOf = ({ differences, setAside, swapped }: Rebuilt): Readonly<Record<string, Json>> => ({
@@ -255,7 +258,8 @@ interface ShownRow {
 }
 
 const linesOf = (summary: ReplaySummary): readonly string[] => {
-  const { outcome, events, seconds, swapped, setAside, differences, file, sha256, topic, missingOnKafka } = summary;
+  const { outcome, events, seconds, swapped, setAside, differences, file, sha256, topic, missingOnKafka, purged } =
+    summary;
   const count = events.toLocaleString('en-US');
   const head = `${count} events in ${seconds.toFixed(1)} s (${rateOf(events, seconds)} events/s)`;
   if (outcome === 'interrupted') return [`Interrupted after ${head}; nothing was changed.`];
@@ -265,6 +269,11 @@ const linesOf = (summary: ReplaySummary): readonly string[] => {
     ...(typeof topic === 'string' ? [`sent to topic ${topic}, each with ce_replay ${summary.replayId}`] : []),
     ...(typeof setAside === 'number' && setAside > 0
       ? [`${String(setAside)} events could not be taken; see read_model_set_aside`]
+      : []),
+    ...(typeof purged === 'number' && purged > 0
+      ? [
+          `${purged.toLocaleString('en-US')} events were purged from the log: sums of usage and turns count them no more`,
+        ]
       : []),
     ...(typeof missingOnKafka === 'number' && missingOnKafka > 0
       ? [`${String(missingOnKafka)} events are in Postgres and not in the topics`]
