@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls, type ConnectionOptions } from 'node:tls';
-import kafkajs, { type SASLOptions } from 'kafkajs';
-import { mendTimers } from './kafkajs-timers.js';
+import type { Kafka, SASLOptions } from 'kafkajs';
+import { kafkajs } from './kafkajs-module.js';
 import { KafkaFailure } from './port.js';
 
 /** Where a cluster is, and how to get in. */
@@ -28,12 +28,10 @@ export interface Patience {
 
 /** A client of its own for each use, so that whatever state it gets into ends with it. */
 export interface Connections {
-  readonly client: kafkajs.Kafka;
+  readonly client: Kafka;
   /** Cuts every connection at once: what was not yet on its way never goes out. */
   cut(): void;
 }
-
-mendTimers();
 
 /** Reads the files of PEM. Throws `KafkaFailure` that names the file which cannot be read. */
 export const readTls = ({ tls }: KafkaSettings): ConnectionOptions | null => {

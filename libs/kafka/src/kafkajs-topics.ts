@@ -1,6 +1,7 @@
-import kafkajs, { type Admin } from 'kafkajs';
+import type { Admin } from 'kafkajs';
 import { endWithin, type Connections } from './kafkajs-connections.js';
 import { failureOf, named } from './kafkajs-failures.js';
+import { kafkajs } from './kafkajs-module.js';
 import type { PartitionOffsets, Topics, TopicSpec, TopicState } from './port.js';
 
 /** Where a topic does not say how large its batches may be: Kafka's default. */
