@@ -85,6 +85,14 @@ const readOn = async (connections: Connections, reading: Reading): Promise<void>
   consumer.on(consumer.events.CRASH, ({ payload }) => ending.reject(failureOf(payload.error)));
   signal?.addEventListener('abort', stop, { once: true });
 
+  const holdBack = (partition: number): void => {
+    const held = reading.options.hold?.(partition) ?? null;
+    if (held === null) return;
+    const place = [{ topic, partitions: [partition] }];
+    consumer.pause(place);
+    held.then(() => consumer.resume(place)).catch((error: unknown) => ending.reject(error));
+  };
+
   const eachBatch = async (payload: EachBatchPayload): Promise<void> => {
     const { batch } = payload;
     const { partition } = batch;
@@ -102,6 +110,7 @@ const readOn = async (connections: Connections, reading: Reading): Promise<void>
     payload.resolveOffset(batch.lastOffset());
     next.set(partition, BigInt(batch.lastOffset()) + 1n);
     if (isRead(reading, partition)) consumer.pause([{ topic, partitions: [partition] }]);
+    else holdBack(partition);
     if (isAllRead(reading)) ending.resolve(undefined);
     else await payload.heartbeat();
   };
