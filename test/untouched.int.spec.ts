@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { ChildProgram, ProgramFile } from './support/child-program.js';
 import { programFile } from './support/child-program.js';
@@ -98,6 +99,37 @@ describe('a log that nobody tampers with', () => {
       const { faults } = await verifyAt(database.url, { rootSecret: log.rootSecret, outside: lines, logKeys });
       expect(faults).toEqual([]);
     }
+  }, 60_000);
+
+  it('is verified by whoever may read it and nothing else', async () => {
+    await appendInvocation(log, 'acme', 's');
+    const reader = `reader_${randomUUID().replaceAll('-', '')}`;
+    await log.sql.query(`create role ${reader} login password 'reader'`);
+    try {
+      await log.sql.query(`grant select on all tables in schema public to ${reader}`);
+      const url = new URL(database.url);
+      url.username = reader;
+      url.password = 'reader';
+      const { faults } = await verifyAt(url.href, { rootSecret: log.rootSecret });
+      expect(faults).toEqual([]);
+    } finally {
+      await log.sql.query(`drop owned by ${reader}`);
+      await log.sql.query(`drop role ${reader}`);
+    }
+  }, 60_000);
+
+  it('is read in the order of an index, never sorted as a whole', async () => {
+    await appendInvocation(log, 'acme', 's');
+    await log.sql.query('analyze event');
+    const plan = await log.sql.transaction(async (inside) => {
+      await inside.query('set local enable_sort = off');
+      return inside.query<{ 'QUERY PLAN': string }>(
+        `explain select * from event where account = 'acme' order by account_position, position`,
+      );
+    });
+    const steps = plan.map((row) => row['QUERY PLAN']).join('\n');
+    expect(steps).toMatch(/Index Scan/u);
+    expect(steps.replaceAll('Incremental Sort', '')).not.toMatch(/Sort {2}\(/u);
   }, 60_000);
 
   it('raises no alarm over an empty log, and over events that are not sealed at all', async () => {
