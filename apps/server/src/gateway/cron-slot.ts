@@ -167,14 +167,11 @@ export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer>
   protected override async run(command: TakeSlot): Promise<SlotAnswer> {
     const { account } = command.meta;
     const wanted = { account, key: `cron job ${digestOf(command.slot.jobId)}`, invocationId: null };
+    const fire = (seen: Seen): Promise<SlotAnswer> => this.fire(command, seen);
+    const decide = (): Promise<SlotAnswer> => untilDecided(() => this.decide(command, fire));
     const deadline = Date.now() + patienceMs;
-    while (Date.now() < deadline) {
-      const decided = await this.decide(command, nothingYet);
-      if (decided !== null) return decided;
-      const fire = (seen: Seen): Promise<SlotAnswer> => this.fire(command, seen);
-      const answer = await inTurn(this.store, wanted, lookAgainMs, () =>
-        untilDecided(() => this.decide(command, fire)),
-      );
+    for (let waitMs = 0; Date.now() < deadline; waitMs = lookAgainMs) {
+      const answer = (await inTurn(this.store, wanted, waitMs, decide)) ?? (await this.decide(command, nothingYet));
       if (answer !== null) return answer;
     }
     throw new LogBusy('another slot of this job is still being decided');
