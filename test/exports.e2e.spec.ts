@@ -233,7 +233,7 @@ describe('an export with content', () => {
     const body = { query: { sessionId: 's-erased' }, format: 'jsonl' };
     const [open, sealed] = [await made({ ...body, content: 'full' }), await made(body)];
     expect(String((await fetchFile(open.id, '?name=content.jsonl')).bytes)).toContain('to be forgotten');
-    const erasure = { scope: { kind: 'session', id: 's-erased' }, reason: 'asked for' };
+    const erasure = { scope: { sessionId: 's-erased' }, reason: 'asked for' };
     const erased = await server.call('POST', `${base}/erasures`, { body: erasure });
     expect([erased.status, erased.text]).toEqual([201, erased.text]);
 
