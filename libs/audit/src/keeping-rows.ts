@@ -61,6 +61,12 @@ const rowsByPosition: readonly (readonly [table: string, column: string])[] = [
   ['invocation', 'position'],
 ];
 
+/** Rows that stand for a story of several events, by the positions of its first and its last. */
+const rowsOfStories: readonly (readonly [table: string, first: string, last: string])[] = [
+  ['session_clear', 'position', 'last_position'],
+  ['cron_run', 'first_position', 'last_position'],
+];
+
 /**
  * Drops the rows whose events were purged from the read models, in all generations. What it looks at is `purged_range`
  * and not an event, so it can be done again at any time: after a rebuild that saw events before they went, too.
@@ -72,6 +78,7 @@ export const dropPurgedRows = async (sql: Sql, account: string, since: Date | nu
   const values = [account, since?.toISOString() ?? null];
   await dropPurgedTexts(sql, ranges, values);
   await dropPurgedTurns(sql, ranges, values);
+  await dropPurgedStories(sql, ranges, values);
   for (const [name, column] of rowsByPosition) {
     for (const table of await tablesOf(sql, name)) {
       await sql.query(
@@ -115,6 +122,21 @@ const dropPurgedTurns = async (sql: Sql, ranges: string, values: readonly unknow
                 where r.account = i.account and i.position between r.first and r.last))`,
       values,
     );
+  }
+};
+
+/** A clear or a cron run goes when both its beginning and its end are gone. */
+const dropPurgedStories = async (sql: Sql, ranges: string, values: readonly unknown[]): Promise<void> => {
+  for (const [name, first, last] of rowsOfStories) {
+    for (const table of await tablesOf(sql, name)) {
+      await sql.query(
+        `delete from ${table(name)} t using (${ranges}) p
+          where t.account = p.account and t.${last} between p.first and p.last
+            and exists (select from purged_range r
+              where r.account = t.account and t.${first} between r.first and r.last)`,
+        values,
+      );
+    }
   }
 };
 

@@ -237,6 +237,35 @@ describe('a purge', () => {
   });
 });
 
+describe('a clear', () => {
+  beforeAll(open, 60_000);
+  afterAll(close);
+
+  it('goes as a whole, once its newest event is past its time', async () => {
+    const clear = async (began: number, ended: number, id: string): Promise<string> => {
+      const stream = `clear/${id}`;
+      const event = (type: 'session.clear_started' | 'session.cleared'): NewEvent => ({
+        type,
+        sessionId: 's',
+        data: { clearId: id },
+      });
+      daysAgo = began;
+      await append(stream, [event('session.clear_started')]);
+      daysAgo = ended;
+      await append(stream, [event('session.cleared')]);
+      daysAgo = 0;
+      return stream;
+    };
+    const [old, late] = [await clear(300, 290, 'old'), await clear(300, 100, 'late')];
+    await setRetention({ session: 200 });
+    await log.seal();
+    expect(await purge()).toMatchObject({ events: 2 });
+    const left = await Promise.all([old, late].map((stream) => log.store.readStream(account, stream)));
+    expect(left.map(({ length }) => length)).toEqual([0, 2]);
+    expect(await faults()).toEqual([]);
+  });
+});
+
 describe('a hold', () => {
   beforeAll(open, 60_000);
   afterAll(close);

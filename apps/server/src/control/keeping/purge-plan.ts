@@ -47,7 +47,7 @@ const stretchEvents = 10_000;
 
 /**
  * What of the next stretch is past the policy and not held. An invocation goes as a whole, once it has ended and its
- * newest event is past; of other streams every event goes by its own age.
+ * newest event is past; so does a clear, a run or an approval. Of other streams every event goes by its own age.
  */
 export const planStretch = async (sql: Sql, query: StretchQuery): Promise<Stretch> => {
   const { account, policy, after, end } = query;
@@ -91,6 +91,12 @@ interface StreamFacts {
   readonly ended: boolean;
 }
 
+/** Classes whose streams are one story each: a hold on any of it is on all of it, and a short one goes as a whole. */
+const storied: readonly EventClass[] = ['invocation', 'session', 'cron', 'approval'];
+
+/** Events of a stream that is one clear, run or approval; one with more goes on and on, and goes event by event. */
+const shortStory = 50;
+
 const withoutUnripe = async (
   sql: Sql,
   account: string,
@@ -111,6 +117,8 @@ const withoutUnripe = async (
 
 const isRipe = (row: Candidate, facts: StreamFacts | undefined, policy: PurgePolicy): boolean => {
   if (facts === undefined) return false;
+  if (storied.includes(row.class) && row.class !== 'invocation' && facts.version <= shortStory)
+    return facts.newest < new Date(policy[row.class]?.before ?? 0);
   if (row.class !== 'invocation') return !newestStays(row.class) || row.version < facts.version;
   // One that was begun to be purged has lost what says that it ended.
   const ended = facts.ended || facts.present < facts.version;
@@ -118,9 +126,6 @@ const isRipe = (row: Candidate, facts: StreamFacts | undefined, policy: PurgePol
 };
 
 const streamsOf = (rows: readonly Candidate[]): readonly string[] => [...new Set(rows.map(({ stream }) => stream))];
-
-/** Classes whose streams are one story each: a hold on any of it is on all of it. */
-const storied: readonly EventClass[] = ['invocation', 'session', 'cron', 'approval'];
 
 const heldAmong = async (
   sql: Sql,
