@@ -161,6 +161,10 @@ export interface Dialect {
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
   readReport(report: string, rules?: DialectRules): LoadReport;
+  /** Hooks that a plugin registered and that the rules keep from it; absent: none are. */
+  gated?(registrations: JsonObject, rules: DialectRules): readonly string[];
+  /** What a compiled script is warned of for how it is written; `hooks` are those that it registers. */
+  examine?(code: string, hooks: readonly string[]): LoadReport['warnings'];
   /** The handlers of a chain in the order they run; absent: one per plugin, named as the hook. */
   arrange?(order: ArrangeOrder): readonly Arranged[];
   /** The input with its mutable part as it is now; absent: its fields are the input's own. */

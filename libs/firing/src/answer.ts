@@ -66,6 +66,8 @@ export interface Answer {
   readonly notice?: Json;
   /** OpenClaw's `before_agent_finalize`: keys of the retries that were asked for. */
   readonly retries?: Json;
+  /** OpenClaw's messages: why this one is not delivered. */
+  readonly suppressed?: Json;
 }
 
 /** A verdict in the word that records and answers use: a contribution is what it is by itself, where it says so. */
@@ -120,7 +122,7 @@ export const answerFromEvents = async (
     turnInferred: event.turnInferred ?? false,
     outcome: closed.event.outcome as OutcomeWord,
     value,
-    ...(more as Pick<Answer, 'gate' | 'notice' | 'retries'>),
+    ...(more as Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed'>),
     cancellation: await openCancellation(end.cancellation, open),
     hop: event.hop ?? 0,
     hostSession: end.hostSession,

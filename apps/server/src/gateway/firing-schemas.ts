@@ -117,6 +117,10 @@ export const answerSchema: Schema = {
       },
     },
     notice: { type: 'string', description: 'OpenClaw, before_agent_run: what the user of a blocked run is told.' },
+    suppressed: {
+      type: 'string',
+      description: 'OpenClaw, message_sending and reply_payload_sending: why the message is not delivered.',
+    },
     retries: {
       type: 'array',
       items: { type: 'string' },

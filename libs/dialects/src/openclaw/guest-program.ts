@@ -569,7 +569,7 @@ const program = String.raw`(function (kit, setup) {
   };
 
   const readPayload = (state, result) => {
-    if (!result) return nothingSaid(state);
+    if (!result && !state.view.falsyCounts) return nothingSaid(state);
     let text = '';
     let payload;
     if (result.payload !== undefined) {

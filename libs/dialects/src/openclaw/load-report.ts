@@ -45,14 +45,10 @@ type LoadWarning = LoadReport['warnings'][number];
  */
 export const readLoadReport = (report: string, profile: Profile, gates: HookGates): LoadReport => {
   const said = reported(report);
-  const rules = { profile, gates, origin: 'installed' } as const;
   const { kept: policies, warnings: policyWarnings } = keptPolicies(said);
   const { kept: extensions, warnings: extensionWarnings } = keptExtensions(said);
   const named = said.handlers.map(({ hook }) => hook).filter((hook) => catalogue.has(hook));
   const hooks = new Set([...named.map(effectiveName), ...(policies.length > 0 ? ['before_tool_call'] : [])]);
-  const gated = named
-    .map((hook) => judgeHook(hook, rules))
-    .flatMap((found) => (found.kind === 'refused' ? [found.hook] : []));
   const registrations: Registrations = {
     handlers: said.handlers.filter(({ hook }) => catalogue.has(hook)),
     policies,
@@ -61,7 +57,7 @@ export const readLoadReport = (report: string, profile: Profile, gates: HookGate
   };
   return {
     hooks: inOrder(hooks),
-    gated: inOrder(new Set(gated)),
+    gated: gatedHooks(registrations as unknown as JsonObject, profile, gates),
     warnings: [
       ...said.unknown.map((name) => ({
         code: 'unknown_hook',
@@ -82,6 +78,14 @@ export const readLoadReport = (report: string, profile: Profile, gates: HookGate
     declaredIds: [said.entryId, said.manifestId].filter((id) => id !== ''),
     registersMore: extensions.length > 0 || said.lifecycles.length > 0,
   };
+};
+
+/** Hooks that a plugin registered and that its account's gates keep from it. */
+export const gatedHooks = (kept: JsonObject, profile: Profile, gates: HookGates): readonly string[] => {
+  const judged = registrationsIn(kept).handlers.map(({ hook }) =>
+    judgeHook(hook, { profile, gates, origin: 'installed' }),
+  );
+  return inOrder(new Set(judged.flatMap((found) => (found.kind === 'refused' ? [found.hook] : []))));
 };
 
 /** Registrations as a load kept them. */

@@ -7,7 +7,8 @@ import { catalogue, contexts } from './catalogue.js';
 import type { OpenClawHook, Version } from './catalogue.js';
 import { guestProgram } from './guest-program.js';
 import { checkCall, isMember } from './host-calls.js';
-import { readLoadReport } from './load-report.js';
+import { deprecatedUses } from './deprecated-uses.js';
+import { gatedHooks, readLoadReport } from './load-report.js';
 import { manifestFile, readManifest } from './manifest.js';
 import { inputWith, mutableField, openEvent } from './open.js';
 import { isCancellable, pointOf, policyPoint } from './points.js';
@@ -49,6 +50,8 @@ const argsOf = (hook: OpenClawHook, profile: Profile): string => {
     config: profile.injectsConfig,
     chains: profile.chainsContent,
     signal: Object.hasOwn(contexts[hook.context], 'abortSignal') && (since9 || hook.context === 'reply-dispatch'),
+    // A payload hook of 2026.9 skips nothing but null; 2026.7 skips whatever is falsy.
+    falsyCounts: since9,
     cron: hook.context === 'gateway',
     invocation: since9 && hook.name === 'before_prompt_build',
     authority: since9 && hook.name === 'before_prompt_build',
@@ -82,13 +85,15 @@ const ofProfile = (profile: Profile, policy: FailurePolicy, hooks: readonly Open
       return { verdict, warnings };
     },
     readNotes: () => [],
+    gated: (registrations, rules) => gatedHooks(registrations, profileIn(rules) ?? profile, gatesIn(rules)),
+    examine: (code, hooks) => deprecatedUses(code, hooks),
     readReport: (report, rules) => readLoadReport(report, profileIn(rules) ?? profile, gatesIn(rules)),
     stopTags: (hook, failureMode) => {
       const ends = hookOf(hook).mode === 'claim' ? ['^'] : ['!'];
       return failureMode === 'closed' ? [...ends, '?', 'failed'] : ends;
     },
     answerValue: (hook, decision, facts) => answerValue(hookOf(hook), decision, profile, facts ?? noFacts),
-    answerMore: (hook, decision, facts) => answerMore(hookOf(hook), decision, facts),
+    answerMore: (hook, decision, facts) => answerMore(hookOf(hook), decision, profile, facts),
     failure: (cause, detail, budgetMs) =>
       cause === 'timed_out'
         ? { code: 'handler_timeout', detail: budgetMs === undefined ? detail : `timed out after ${String(budgetMs)}ms` }

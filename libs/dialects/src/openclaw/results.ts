@@ -1,9 +1,10 @@
-import { own } from '#hooks';
+import { own, sameJson } from '#hooks';
 import type { Decision, Link, Step } from '#hooks';
 import type { Json, JsonObject } from '#record';
 import type { AnswerFacts } from '../dialect.js';
 import type { OpenClawHook } from './catalogue.js';
 import { blockMessage } from './block-message.js';
+import { capToolResult } from './details-cap.js';
 import { filterExecEnv } from './exec-env.js';
 import { hostFinalize, mergeFinalize } from './finalize.js';
 import type { FinalizeResult, RetryCounts } from './finalize.js';
@@ -42,13 +43,25 @@ export const answerValue = (hook: OpenClawHook, decision: Decided, profile: Prof
       return result === undefined ? null : withoutReason(result as JsonObject);
     case 'before_agent_finalize':
       return result === undefined ? null : accounted(finalized(decision), facts.counts);
+    case 'tool_result_persist':
+    case 'before_message_write':
+      return persisted(result, parsedInput(facts).event as JsonObject, profile);
     default:
       return result ?? null;
   }
 };
 
+/** A transcript keeps a tool result's details within bounds, whoever wrote them (openclaw.md §10). */
+const persisted = (result: Json | undefined, event: JsonObject, { version }: Profile): Json => {
+  if (own(result, 'block') === true) return result ?? null;
+  const message = (own(result, 'message') ?? event.message) as Json | undefined;
+  if (typeof message !== 'object' || message === null || Array.isArray(message)) return result ?? null;
+  const capped = capToolResult(message as JsonObject, version);
+  return result === undefined && sameJson(capped, message) ? null : { message: capped };
+};
+
 /** What the answer has besides, by its field. */
-export const answerMore = (hook: OpenClawHook, decision: Decided, facts: AnswerFacts): JsonObject => {
+export const answerMore = (hook: OpenClawHook, decision: Decided, profile: Profile, facts: AnswerFacts): JsonObject => {
   switch (hook.name) {
     case 'before_tool_call':
       return { gate: shownGate(decision, (own(parsedInput(facts).event, 'params') ?? null) as Json) };
@@ -58,9 +71,34 @@ export const answerMore = (hook: OpenClawHook, decision: Decided, facts: AnswerF
       const { asked } = hostFinalize(finalized(decision), facts.counts);
       return asked.length === 0 ? {} : { retries: asked };
     }
+    case 'message_sending':
+    case 'reply_payload_sending': {
+      const suppressed = suppression(hook, decision, profile, parsedInput(facts));
+      return suppressed === null ? {} : { suppressed };
+    }
     default:
       return {};
   }
+};
+
+/** Why a message is not delivered, in the words of its lifecycle (openclaw.md §16); null: it is. */
+const suppression = (hook: OpenClawHook, decision: Decided, profile: Profile, { event }: JsonObject): string | null => {
+  const { cancellation } = decision;
+  if (decision.outcome === 'cancelled') return cancellation?.code === null ? `cancelled_by_${hook.name}_hook` : null;
+  const field = hook.name === 'message_sending' ? 'content' : 'payload';
+  const result = runnerResult(hook, decision, profile);
+  const after = own(result, field) ?? own(event, field);
+  if (isVisible(after)) return null;
+  return isVisible(own(event, field)) ? `empty_after_${hook.name}_hook` : 'no_visible_payload';
+};
+
+/** Whether anything of a message is left to deliver: a text, or of a payload something beside blank text. */
+const isVisible = (message: unknown): boolean => {
+  if (typeof message === 'string') return message.trim() !== '';
+  if (typeof message !== 'object' || message === null) return message !== undefined && message !== null;
+  return Object.entries(message).some(([name, value]) =>
+    name === 'text' ? isVisible(value) : Array.isArray(value) ? value.length > 0 : Boolean(value),
+  );
 };
 
 const parsedInput = ({ input }: AnswerFacts): JsonObject => JSON.parse(input) as JsonObject;

@@ -1,8 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { dialectOf } from '#dialects';
 import type { StoredEvent } from '#event-store';
 import { SEALING, show, showWithin, type Caller, type Shown } from '#platform';
 import { asData, type Actor, type Json, type PluginSnapshot, type RecordedEvent } from '#record';
 import type { Sealing } from '#sealing';
+import { AccountRules } from '../accounts/account-rules.js';
 
 /** A plugin as the API shows it. */
 export interface PluginView {
@@ -55,7 +57,16 @@ export const hidden = (value: Json): Shown =>
 /** Shows plugins and their changes, content as the caller's key may see it. */
 @Injectable()
 export class PluginViews {
-  constructor(@Inject(SEALING) private readonly sealing: Sealing) {}
+  constructor(
+    @Inject(SEALING) private readonly sealing: Sealing,
+    @Inject(AccountRules) private readonly rules: AccountRules,
+  ) {}
+
+  /** By the rules in force now, whatever they were when it was loaded. */
+  private gated(account: string, { id, dialect, findings }: PluginSnapshot): readonly string[] {
+    const rules = this.rules.dialectRules(account, dialect, id);
+    return dialectOf(dialect)?.gated?.(findings.registrations, rules) ?? findings.gated;
+  }
 
   async plugin(account: string, caller: Pick<Caller, 'content'>, plugin: PluginSnapshot): Promise<PluginView> {
     const [config, configSchema] = await Promise.all([
@@ -79,7 +90,7 @@ export class PluginViews {
       permissions: plugin.permissions,
       requestedPermissions: findings.requestedPermissions,
       hooks: findings.hooks,
-      gated: findings.gated,
+      gated: this.gated(account, plugin),
       warnings: findings.warnings,
       config,
       configDigest: plugin.configDigest,

@@ -84,13 +84,14 @@ export class SourceLoader {
     const compiled = await compile(order.source, order.language, dialect.bundling);
     if (compiled.kind === 'failed') throw badSource('does_not_parse', order.source, compiled);
     const requested = derivePermissions(compiled.code);
-    const report = await this.evaluate(dialect, {
+    const evaluated = await this.evaluate(dialect, {
       ...order,
       code: compiled.code,
       permissions: order.permissions ?? requested,
       pointer: sourcePointer(order.source),
       compiler: compiled.compiler,
     });
+    const report = examined(dialect, evaluated, compiled.code);
     return {
       source: order.source,
       sourceDigest: sourceDigest(order.source),
@@ -124,7 +125,10 @@ export class SourceLoader {
       compiler: plugin.code.compiler,
       ...(rules === undefined ? {} : { rules }),
     });
-    return { ...findingsOf(report), requestedPermissions: plugin.findings.requestedPermissions };
+    return {
+      ...findingsOf(examined(knownDialect(plugin.dialect), report, compiled)),
+      requestedPermissions: plugin.findings.requestedPermissions,
+    };
   }
 
   private async evaluate(dialect: Dialect, evaluation: Evaluation): Promise<LoadReport> {
@@ -182,6 +186,12 @@ const findingsOf = ({ hooks, gated, warnings, registrations }: LoadReport): Load
   gated,
   warnings,
   registrations,
+});
+
+/** A report with what the code is warned of for how it is written. */
+const examined = (dialect: Dialect, report: LoadReport, code: string): LoadReport => ({
+  ...report,
+  warnings: [...report.warnings, ...(dialect.examine?.(code, report.hooks) ?? [])],
 });
 
 /** Nothing at all: neither a hook nor anything that is accepted without effect. */
