@@ -39,7 +39,8 @@ describe('the relay of the running program', () => {
   });
   afterAll(() => broker.close());
 
-  const open = async (): Promise<void> => {
+  const open = async (kafka: 'with Kafka' | 'without Kafka' = 'with Kafka'): Promise<void> => {
+    if (kafka === 'with Kafka') await broker.start();
     database = await createTestDatabase();
     prefix = `t-${randomBytes(4).toString('hex')}`;
   };
@@ -214,7 +215,7 @@ describe('the relay of the running program', () => {
   it(
     'answers hooks while there is no broker, and brings all when there is one',
     async () => {
-      await open();
+      await open('without Kafka');
       const server = await start();
       const statuses = await Promise.all(Array.from({ length: 50 }, (_, n) => fire(server, n)));
       expect(new Set(statuses)).toEqual(new Set([200]));
