@@ -180,7 +180,7 @@ describe('npm scripts', () => {
   it('of the README are what CI runs', () => {
     const commands = found(words, /^(npm [^\n]+)$/gmu).map((command) => command.split(' -- ')[0] ?? '');
     const ci = read('.ci/run');
-    expect(commands).toEqual(['npm ci', 'npm run check', 'npm run conformance']);
+    expect(commands).toEqual(['npm ci', 'npm run check', 'npm run conformance', 'npm run test:kafka']);
     for (const command of commands) expect(ci).toMatch(new RegExp(`^\\s*(?:if ! )?${command}\\b`, 'mu'));
   });
 });

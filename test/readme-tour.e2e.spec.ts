@@ -19,6 +19,7 @@ let shells: ChildProcess[] = [];
 const shell = (): ChildProcess => {
   const child = spawn('bash', ['--noprofile', '--norc'], {
     cwd: root,
+    env: { ...process.env, HOOKLEDGER_DATA: server.dataDir },
     stdio: ['pipe', 'pipe', 'pipe'],
     detached: true,
   });
