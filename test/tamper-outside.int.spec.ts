@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { NoteSigner } from '#proof';
 import { sealByHand } from './support/hand-sealer.js';
 import type { SealedLog } from './support/tampered-log.js';
 import { verifyAfter, writeSealedLog } from './support/tampered-log.js';
-import { strangersKey, tamper, verifyAt } from './support/tampering.js';
+import { openTestLog, strangersKey, tamper, verifyAt } from './support/tampering.js';
 
 let log: SealedLog;
 
@@ -65,23 +66,37 @@ describe('the checkpoint file', () => {
     expect(named).toEqual(['account-vanished other -']);
   });
 
-  it('finds a history that was written anew and signed with the log’s own key', async () => {
-    const rewritten = async (url: string): Promise<void> => {
+  describe('finds a history that was written anew', () => {
+    /** Row 5 is another one, and whoever changed it made everything that proves the log anew over it. */
+    const rewrite = async (url: string, signer: NoteSigner): Promise<void> => {
       await tamper(
         url,
         `update event set bytes = convert_to(replace(convert_from(bytes, 'UTF8'), 'budgetMs":5', 'budgetMs":6'), 'UTF8')
           where account = 'acme' and account_position = 5`,
         `update event set leaf = sha256('\\x00'::bytea || bytes) where account = 'acme' and account_position = 5`,
       );
-      await sealByHand(url, log.logId, 'acme', strangersKey(log.logId));
+      await sealByHand(url, log.logId, 'acme', signer);
     };
-    const { named } = await verifyAfter(log, { rootSecret: null, outside: log.outside }, rewritten);
-    expect(named).toEqual([
-      'checkpoint-unsigned acme 287',
-      'outside-differs acme 119',
-      'outside-differs acme 239',
-      'outside-differs acme 279',
-    ]);
+    const differing = ['outside-differs acme 119', 'outside-differs acme 239', 'outside-differs acme 279'];
+
+    it('and signed with another key', async () => {
+      const { named } = await verifyAfter(log, { rootSecret: null, outside: log.outside }, (url) =>
+        rewrite(url, strangersKey(log.logId)),
+      );
+      expect(named).toEqual(['checkpoint-unsigned acme 287', ...differing]);
+    });
+
+    it('and signed with the log’s own key, which nothing inside of the database tells', async () => {
+      const resign = async (url: string): Promise<void> => {
+        const opened = await openTestLog(url);
+        await opened.close();
+        await rewrite(url, opened.keys.signer().signer);
+      };
+      expect((await verifyAfter(log, 'without', resign)).named).toEqual([]);
+      const { named } = await verifyAfter(log, { rootSecret: null, outside: log.outside }, resign);
+      expect(named).toEqual(differing);
+      expect((await verifyAfter(log, 'with', resign)).named).toEqual(['tag-changed acme 5']);
+    });
   });
 
   it('finds that a checkpoint was removed which had been given out', async () => {
@@ -94,6 +109,65 @@ describe('the checkpoint file', () => {
     const { named } = await verifyAfter(log, { rootSecret: null, logKeys: [stranger] }, []);
     expect(named).toContain('log-key-changed system 0');
     expect(named).toContain('checkpoint-unsigned acme 279');
+  });
+});
+
+/** Notes the sizes of all logs, as every instance does now and then. */
+const beat = async (url: string): Promise<void> => {
+  const opened = await openTestLog(url);
+  try {
+    const events = [
+      {
+        type: 'instance.heartbeat' as const,
+        data: { instance: 'i', sizes: { acme: '288', other: '12', system: '1' } },
+      },
+    ];
+    const writes = [{ stream: 'instance/i', expectedVersion: 0, events }];
+    await opened.store.append({ account: 'system', writes });
+  } finally {
+    await opened.close();
+  }
+};
+
+describe('the heartbeats in the log itself', () => {
+  it('raise no alarm over a log that is as long as they say', async () => {
+    expect((await verifyAfter(log, 'with', beat)).named).toEqual([]);
+  });
+
+  it('find an account that vanished, without anything from outside', async () => {
+    const { named } = await verifyAfter(log, 'without', async (url) => {
+      await beat(url);
+      await tamper(url, ...vanish('other'));
+    });
+    expect(named).toEqual(['account-vanished other -']);
+  });
+
+  it('find that events were removed from the end before they were sealed, with all heads put right', async () => {
+    const { named } = await verifyAfter(log, 'with', async (url) => {
+      await beat(url);
+      await tamper(
+        url,
+        `delete from event where account = 'acme' and account_position = 287`,
+        `update stream set version = 71, last = (
+            select max(position) from event where account = 'acme' and stream = 'plugin/p'
+          ) where account = 'acme' and id = 'plugin/p'`,
+        `update account_head set size = 287 where account = 'acme'`,
+        `update event set position = position - 1 where account = 'system' and type = 'instance.heartbeat'`,
+        `update stream set first = first - 1, last = last - 1 where account = 'system' and id = 'instance/i'`,
+        'update head set position = position - 1',
+      );
+    });
+    expect(named).toEqual(['log-truncated acme 287']);
+  });
+});
+
+describe('a database that shows something else than it stores', () => {
+  it.each([
+    ['a view', ['alter table stream rename to hidden', 'create view stream as select * from hidden']],
+    ['row security', ['alter table event enable row level security']],
+    ['a rule', ['create rule quiet as on update to tile do instead nothing']],
+  ])('is not verified: %s', async (_, statements) => {
+    await expect(verifyAfter(log, 'with', statements)).rejects.toThrow(/may not be what is stored/u);
   });
 });
 

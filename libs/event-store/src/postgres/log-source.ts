@@ -49,6 +49,8 @@ const tables = [
   'head',
   'account_head',
   'stream',
+  'blob',
+  'data_key',
   'tile',
   'tree',
   'checkpoint',
@@ -95,17 +97,21 @@ const connect = async (connectionString: string, clients: pg.Client[]): Promise<
 };
 
 const checkTables = async (client: pg.Client): Promise<void> => {
-  const { rows } = await client.query<{ name: string }>(
-    'select t.name from unnest($1::text[]) t(name) where to_regclass(t.name) is null',
+  const { rows } = await client.query<{ name: string; kind: string | null; veiled: boolean | null }>(
+    `select t.name, c.relkind::text as kind, c.relrowsecurity or c.relhasrules as veiled
+      from unnest($1::text[]) t(name) left join pg_class c on c.oid = to_regclass(t.name)`,
     [tables],
   );
-  if (rows.length === 0) return;
-  const isNone = rows.some(({ name }) => name === 'event');
-  throw new NoLog(
-    isNone
-      ? 'there is no log of Hookledger in this database'
-      : `the database has no ${rows.map(({ name }) => name).join(', ')}: start this version of the server on it once`,
-  );
+  const missing = rows.filter(({ kind }) => kind === null).map(({ name }) => name);
+  if (missing.includes('event')) throw new NoLog('there is no log of Hookledger in this database');
+  if (missing.length > 0) {
+    throw new NoLog(`the database has no ${missing.join(', ')}: start this version of the server on it once`);
+  }
+  // What such a table shows to a verifier need not be what it shows to others.
+  const veiled = rows.filter((row) => row.veiled === true || !['r', 'p'].includes(row.kind ?? ''));
+  if (veiled.length === 0) return;
+  const names = veiled.map(({ name }) => name).join(', ');
+  throw new NoLog(`${names} is a view, or has rules or row security: what it shows may not be what is stored`);
 };
 
 const shareSnapshot = async (one: pg.Client, other: pg.Client): Promise<void> => {
