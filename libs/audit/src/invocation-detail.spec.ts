@@ -56,6 +56,41 @@ describe('an invocation read from its stream', () => {
     expect(detail?.chain.map(({ pluginId }) => pluginId)).toEqual(['p', 'q', 'r']);
   });
 
+  it('says of one that was lost what had started, which calls nobody knows the end of, and that it was metered', async () => {
+    await writeInvocation(store, sealing, { id: 'lost', open: true });
+    const about = { invocationId: 'lost', pluginId: 'p' };
+    const call = { callId: 'c', member: 'fetch' };
+    const lost = { metered: 1, cause: 'instance_gone', instance: 'x' };
+    await store.append({
+      account: 'a',
+      writes: [
+        {
+          stream: invocationStream('lost'),
+          expectedVersion: 1,
+          events: [
+            { ...about, type: 'handler.started', data: { index: 0 } },
+            { ...about, type: 'host.called', data: call },
+            { invocationId: 'lost', type: 'invocation.lost', outcome: 'lost', data: lost },
+          ],
+        },
+      ],
+    });
+    const events = await store.readStream('a', invocationStream('lost'));
+    const before = invocationDetail(events.slice(0, 3));
+    expect(before).toMatchObject({
+      state: 'open',
+      lost: null,
+      handlers: [{ outcome: 'started', hostCalls: [{ state: 'asked' }] }],
+    });
+    expect(invocationDetail(events)).toMatchObject({
+      state: 'lost',
+      outcome: 'lost',
+      metered: true,
+      lost: { cause: 'instance_gone', instance: 'x' },
+      handlers: [{ outcome: 'lost', hostCalls: [{ state: 'unknown' }] }],
+    });
+  });
+
   it('says who cancelled and why, and that the rest did not run', async () => {
     const events = await streamOf({
       id: 'i2',

@@ -322,7 +322,31 @@ describe('usage', () => {
       order: 'newest',
       limit: 1,
     });
-    expect(lost.items[0]?.state).toBe('lost');
+    expect(lost.items[0]).toMatchObject({ state: 'lost', outcome: 'lost' });
+    const found = await searchInvocations(ledger.sql, table, {
+      account: 'a',
+      outcome: 'lost',
+      clock: 'recorded',
+      order: 'newest',
+      limit: 5,
+    });
+    expect(found.items.map(({ invocationId }) => invocationId)).toEqual(['i']);
+  });
+
+  it('says of host calls of a lost attempt that nobody knows what became of them, but of those that were answered', async () => {
+    const calls = [
+      { callId: 'c1', member: 'fetch', answer: 1 },
+      { callId: 'c2', member: 'fetch' },
+    ];
+    await ledger.write({ id: 'i', open: true, handlers: [{ pluginId: 'p', hostCalls: calls }] });
+    await ledger.read();
+    await append('invocation/i', { invocationId: 'i', type: 'invocation.lost', data: { metered: 1 } });
+    const { table } = await ledger.read();
+    const rows = await ledger.sql.query(`select call_id, state from ${table('host_call')} order by call_id`);
+    expect(rows).toEqual([
+      { call_id: 'c1', state: 'answered' },
+      { call_id: 'c2', state: 'unknown' },
+    ]);
   });
 
   it('is summed by what is asked for, page by page', async () => {

@@ -9,9 +9,9 @@ const invocationId = 'i';
 
 const event = (type: NewEvent['type'], data: Record<string, string> = {}): NewEvent => ({ type, data });
 
-const openBook = async (store: EventStore, handlers: number): Promise<Book> => {
+const openBook = async (store: EventStore, handlers: number, instance?: string): Promise<Book> => {
   const envelope = await memorySealing().envelope(account, { kind: 'account' });
-  const book = new Book(store, envelope, account, invocationId, { invocationId, hook: 'h' }, handlers);
+  const book = new Book(store, envelope, account, invocationId, { invocationId, hook: 'h' }, handlers, instance);
   book.open(event('invocation.opened'));
   return book;
 };
@@ -62,6 +62,20 @@ describe('the book of a firing', () => {
     book.verdict(1, event('handler.passed'));
     await book.close(event('invocation.closed'), []);
     expect((await types(store)).slice(4)).toEqual(['host.answered', 'handler.passed', 'invocation.closed']);
+  });
+
+  it('names the process that runs the chain where the opening is written before the end, and there only', async () => {
+    const instances: unknown[] = [];
+    for (const early of [true, false]) {
+      const store = memoryEventStore();
+      const book = await openBook(store, 1, 'me');
+      if (early) await book.keepOpening();
+      book.verdict(0, event('handler.passed'));
+      await book.close(event('invocation.closed'), []);
+      const [opened] = await store.readStream(account, invocationStream(invocationId));
+      instances.push(opened?.event.data.instance);
+    }
+    expect(instances).toEqual(['me', undefined]);
   });
 
   it('starts a handler once, however many calls it makes', async () => {
