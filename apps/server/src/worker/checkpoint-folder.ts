@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdir, open, readFile, rename, stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -156,7 +157,7 @@ async function* linesBackwards(file: FileHandle): AsyncGenerator<string> {
 
 /** Written whole beside its place and renamed into it: a reader sees the old text or the new. */
 const replaceFile = async (folder: string, name: string, text: string): Promise<void> => {
-  const draft = join(folder, `${name}.${String(process.pid)}.new`);
+  const draft = join(folder, `${name}.${randomUUID()}.new`);
   const file = await open(draft, 'w', 0o644);
   try {
     await file.writeFile(text);

@@ -1,9 +1,18 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { EventStore, Sql } from '#event-store';
 import { createPool, postgresEventStore, sqlOver } from '#event-store';
 import type { RoundAccount, SealingRound } from '#proof';
-import { GrowingTree, logFormatMac, openCheckpoint, originOf, readRoundLine, rowTagKey } from '#proof';
+import {
+  GrowingTree,
+  logFormatMac,
+  noteSigner,
+  openCheckpoint,
+  originOf,
+  readRoundLine,
+  rowTagKey,
+  verifierKeyText,
+} from '#proof';
 import { leafHash } from '#record';
 import { createLedgerDatabase, type TestDatabase } from '../../../../test/support/test-postgres.js';
 import { LogKeys } from '../control/proofs/log-keys.js';
@@ -107,7 +116,7 @@ beforeEach(async () => {
   await keys.start();
   // Ahead of the keys, whose times are those of the real clock.
   time = Date.now() + 60_000;
-});
+}, 60_000);
 
 afterEach(async () => {
   await store.close();
@@ -492,6 +501,24 @@ describe('a log key', () => {
     await expect(new LogKeys({ store, sql, rootSecret: randomBytes(32) }).start()).rejects.toThrow('log_format');
     await sql.query('update log_key set wrapped = wrapped || wrapped');
     await expect(new LogKeys({ store, sql, rootSecret }).start()).rejects.toThrow('log_key');
+  });
+
+  it('is not brought by an event that somebody put into the log', async () => {
+    const before = keys.all().map(({ id }) => id);
+    const forged = postgresEventStore({ connectionString: database.url, tagKey: rowTagKey(randomBytes(32)) });
+    const { signer } = keys.signer();
+    const other = noteSigner(signer.name, generateKeyPairSync('ed25519').privateKey);
+    const data = { from: signer.id, to: other.id, log: keys.log, publicKey: verifierKeyText(other) };
+    const events = [{ type: 'log_key.rotated' as const, data }];
+    const writes = [{ stream: 'log-keys', expectedVersion: 1, events }];
+    expect((await forged.append({ account: 'system', writes })).kind).toBe('appended');
+    await forged.close();
+    const again = new LogKeys({ store, sql, rootSecret });
+    await again.start();
+    await keys.refresh();
+    expect([again.all().map(({ id }) => id), keys.all().map(({ id }) => id)]).toEqual([before, before]);
+    await seal(sealer());
+    expect(await refusedOf('system')).toEqual({ size: 1n, refused: 1n, reason: 'tag_mismatch' });
   });
 
   it('is of a log whose format nobody changed', async () => {

@@ -97,7 +97,8 @@ export class Sealer implements OnModuleInit, BeforeApplicationShutdown {
   /** One round; whether the next should follow at once. */
   private async step(): Promise<boolean> {
     try {
-      const outside = (this.outside ??= await this.readOutside());
+      this.outside ??= await this.readOutside();
+      const outside = this.outside ?? nothing;
       const now = Date.now();
       const retry = now >= this.retryAt;
       const outcome = await this.rounds.run({ outside, retry, line: this.lineWanted(now) });
@@ -120,15 +121,14 @@ export class Sealer implements OnModuleInit, BeforeApplicationShutdown {
     return this.lineOwed ? 'owed' : 'if-news';
   }
 
-  /** What is known outside the database; without the folder, nothing is. */
-  private async readOutside(): Promise<ReadonlyMap<string, RoundAccount>> {
+  /** What is known outside the database; null while the folder cannot be read, which keeps nothing from being sealed. */
+  private async readOutside(): Promise<ReadonlyMap<string, RoundAccount> | null> {
     try {
       const newest = await this.folder.newest(this.keys.verifiers());
       return new Map(newest?.accounts.map((account) => [account.account, account]));
     } catch (error) {
-      if (!(error instanceof FolderProblem)) throw error;
-      this.noteFolder(error.message);
-      return new Map();
+      this.noteFolder(problemOf(error, 'read'));
+      return null;
     }
   }
 
@@ -146,8 +146,7 @@ export class Sealer implements OnModuleInit, BeforeApplicationShutdown {
       this.lineOwed = false;
       this.noteFolder(null);
     } catch (error) {
-      const code = (error as { code?: string }).code ?? 'unknown';
-      this.noteFolder(error instanceof FolderProblem ? error.message : `checkpoints cannot be written there (${code})`);
+      this.noteFolder(problemOf(error, 'written'));
     }
   }
 
@@ -250,6 +249,13 @@ export class Sealer implements OnModuleInit, BeforeApplicationShutdown {
     gauge('hookledger_sealer_failures', 'Failures in a row of the sealer; 0 while it works.', () => this.failures);
   }
 }
+
+const nothing: ReadonlyMap<string, RoundAccount> = new Map();
+
+const problemOf = (error: unknown, what: 'read' | 'written'): string =>
+  error instanceof FolderProblem
+    ? error.message
+    : `the folder of checkpoints cannot be ${what} (${(error as { code?: string }).code ?? 'unknown'})`;
 
 const alarmStream = ({ account, refused, reason }: TreeState): string =>
   `alarm/sealer/${digestOf(account).slice(0, 16)}/${String(refused)}/${String(reason)}`;

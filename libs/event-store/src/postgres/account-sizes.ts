@@ -68,12 +68,14 @@ export const accountSizes = (): AccountSizes => {
         looked: (sizes) => {
           const asExpected = [...sizes].every(([account, size]) => expected.get(account) === size);
           looksLeft = asExpected ? Math.max(0, looksLeft - 1) : wary;
-          for (const [account, size] of sizes) reached(account, size);
+          // The truth, also where it is less than what was believed: a database may have failed over to an older copy.
+          for (const [account, size] of sizes) known.set(account, size);
         },
         missed: async (sizes) => {
           for (const [account, size] of sizes) {
             if (size > (expected.get(account) ?? 0n) && !unknown.has(account)) looksLeft = wary;
-            reached(account, size);
+            if (ahead.length === 0) known.set(account, size);
+            else reached(account, size);
           }
           // Those ahead may wait for this one's connection: it must be out of their way first.
           land();

@@ -135,6 +135,21 @@ describe('the tag of a stored event', () => {
     expect((await badRows()).bad).toEqual([]);
   });
 
+  it('fits where the database went back to an older copy of itself under a running store', async () => {
+    const store = open();
+    for (let n = 0; n < 5; n += 1) await store.append(appendOf('back'));
+    await pool.query(`begin;
+      set local session_replication_role = 'replica';
+      delete from event where account = 'back' and account_position >= 3;
+      update account_head set size = 3 where account = 'back';
+      update head set position = (select max(position) from event);
+      commit`);
+    const results = await Promise.all(Array.from({ length: 8 }, () => store.append(appendOf('back', 2))));
+    expect(results.map(({ kind }) => kind)).toEqual(results.map(() => 'appended'));
+    expect(await store.accountSize('back')).toBe(19n);
+    expect((await badRows()).bad).toEqual([]);
+  });
+
   it('is not there for a store without a key', async () => {
     const store = postgresEventStore({ connectionString: database.url });
     stores.push(store);

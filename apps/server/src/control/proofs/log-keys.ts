@@ -9,18 +9,20 @@ import {
 import type { KeyObject } from 'node:crypto';
 import type { Append, CompletedCommand, EventStore, Sql, StoredEvent } from '#event-store';
 import { derivedKey, StartFailure } from '#platform';
-import type { LogFormat, NoteSigner, NoteVerifier } from '#proof';
+import type { LogFormat, NoteSigner, NoteVerifier, RowTagKey } from '#proof';
 import {
   isLogFormat,
   logFormatMac,
   logKeyName,
   noteSigner,
   rawPublicKey,
+  rowTag,
+  rowTagKey,
   readVerifierKey,
   verifierKeyText,
 } from '#proof';
-import type { Actor, NewEvent, Sealed } from '#record';
-import { asData } from '#record';
+import type { Actor, NewEvent, RecordedEvent, Sealed } from '#record';
+import { asData, leafHash, readEvent } from '#record';
 import { systemAccount } from '../accounts/directory-state.js';
 
 /** Stream, in `system`, of the log's keys: one event for each that came into force. */
@@ -69,9 +71,11 @@ export class LogKeys {
   private signing: NoteSigner | null = null;
   private streamVersion = 0;
   private readonly wrapping: Buffer;
+  private readonly tagKey: RowTagKey;
 
   constructor(private readonly parts: Parts) {
     this.wrapping = derivedKey(parts.rootSecret, 'hookledger/log-key/v1');
+    this.tagKey = rowTagKey(parts.rootSecret);
   }
 
   /**
@@ -82,7 +86,9 @@ export class LogKeys {
     this.format = await this.findFormat();
     await this.refresh();
     // Where its private part is gone (a log that was refilled from its topics, say) another key takes its place.
-    while (this.signing === null) {
+    for (let tries = 0; this.signing === null; tries += 1) {
+      if (tries === 5)
+        throw new StartFailure('No log key comes into force: see the events of stream log-keys in system.');
       await this.rotate({ actor: { kind: 'system', id: 'log-keys' }, replaces: this.keys.at(-1)?.id ?? null });
     }
   }
@@ -162,10 +168,25 @@ export class LogKeys {
     return result?.kind === 'appended' ? (result.events[0] ?? null) : null;
   }
 
-  /** The keys by their events. */
+  /**
+   * The keys by their events. Only events that this program wrote count: a row that somebody put there in SQL would
+   * else bring a key that they hold.
+   */
   private async recorded(): Promise<{ readonly keys: readonly LogKey[]; readonly version: number }> {
-    const events = await this.parts.store.readStream(systemAccount, logKeyStream);
-    return { keys: events.reduce(withKey, []), version: events.at(-1)?.event.streamVersion ?? 0 };
+    const rows = await this.parts.sql.query<{
+      account_position: string;
+      bytes: Buffer;
+      tag: Buffer | null;
+      version: number;
+    }>('select account_position, bytes, tag, version from event where account = $1 and stream = $2 order by version', [
+      systemAccount,
+      logKeyStream,
+    ]);
+    const own = rows.filter(({ account_position: position, bytes, tag }) =>
+      tag?.equals(rowTag(this.tagKey, systemAccount, BigInt(position), leafHash(bytes))),
+    );
+    const keys = own.map(({ bytes }) => readEvent(bytes)).reduce<readonly LogKey[]>(withKey, []);
+    return { keys, version: rows.at(-1)?.version ?? 0 };
   }
 
   private rotated(signer: NoteSigner, from: string | null, { actor, reason }: Rotation): NewEvent {
@@ -254,7 +275,7 @@ export class LogKeys {
 const rotationLock = "hashtextextended('hookledger log keys', 0)";
 
 /** The keys with the one that an event put in force. */
-const withKey = (keys: readonly LogKey[], { event }: StoredEvent): readonly LogKey[] => {
+const withKey = (keys: readonly LogKey[], event: RecordedEvent): readonly LogKey[] => {
   const { to, publicKey = '' } = event.data as unknown as LogKeyRotated;
   const verifier = readVerifierKey(publicKey);
   if (verifier === null) throw new Error(`log key ${to} is on record without its public part`);
