@@ -95,7 +95,7 @@ export class ExportFiles {
       case 'events.jsonl':
         return Buffer.concat(events.flatMap(({ bytes }) => [bytes, newline]));
       case 'proofs.jsonl':
-        return Buffer.from((await Promise.all(events.map((stored) => this.proofLine(stored)))).join(''));
+        return Buffer.from((await this.proofLines(events)).join(''));
       case 'content.jsonl':
         return Buffer.from((await this.contentLines(events)).join(''));
       case 'events.csv':
@@ -106,6 +106,13 @@ export class ExportFiles {
   /** `checkpoints.jsonl` and `log-keys.json`. */
   small(name: SmallFile): Promise<Buffer> {
     return name === 'log-keys.json' ? this.logKeys() : this.checkpoints();
+  }
+
+  /** One after another: the walk keeps what neighbours share, and the pool of connections is everybody's. */
+  private async proofLines(events: readonly StoredEvent[]): Promise<readonly string[]> {
+    const lines: string[] = [];
+    for (const stored of events) lines.push(await this.proofLine(stored));
+    return lines;
   }
 
   private async proofLine({ position, globalPosition, bytes }: StoredEvent): Promise<string> {
@@ -120,9 +127,15 @@ export class ExportFiles {
     return `${JSON.stringify(line)}\n`;
   }
 
-  private datas(events: readonly StoredEvent[]): Promise<readonly string[]> {
+  private async datas(events: readonly StoredEvent[]): Promise<readonly string[]> {
     const { account, content } = this.order;
-    return Promise.all(events.map(({ event }) => shownJson(this.sources.sealing, { content }, account, event.data)));
+    const texts: string[] = [];
+    for (let at = 0; at < events.length; at += openedAtOnce) {
+      const some = events.slice(at, at + openedAtOnce);
+      const opened = some.map(({ event }) => shownJson(this.sources.sealing, { content }, account, event.data));
+      texts.push(...(await Promise.all(opened)));
+    }
+    return texts;
   }
 
   /** The data of events that have sealed values, opened. */
@@ -191,6 +204,9 @@ export const logIdOf = async (sql: Sql): Promise<string | null> => {
 };
 
 const newline = Buffer.from('\n');
+
+/** Events whose content is opened at the same time: keys and blobs come over the pool that firing hooks needs too. */
+const openedAtOnce = 2;
 
 const holdsSealed = (value: unknown): boolean => {
   if (typeof value !== 'object' || value === null) return false;
