@@ -117,7 +117,7 @@ describe('hookledger replay', () => {
     const lines = ran.out.trim().split('\n');
     expect(lines.map((line) => (JSON.parse(line) as { type: string }).type)).toEqual(['key.created', 'key.created']);
     expect([ran.code, ran.err]).toEqual([0, expect.stringContaining('2 events')]);
-  });
+  }, 60_000);
 
   it.each([
     ['no target', [], '--to is missing'],
@@ -127,15 +127,19 @@ describe('hookledger replay', () => {
     ['a check without a read model', ['--to', 'stdout', '--check'], '--check'],
     ['a session without its account', ['--to', 'stdout', '--session', 's'], '--account'],
     ['an inverted range', ['--to', 'stdout', '--from', '5', '--to-position', '4'], 'above'],
-  ])('is misused with %s, and says so', async (_what, args, words) => {
-    const ran = await run(['replay', ...args]);
-    expect([ran.code, ran.err]).toEqual([2, expect.stringContaining(words)]);
-  });
+  ])(
+    'is misused with %s, and says so',
+    async (_what, args, words) => {
+      const ran = await run(['replay', ...args]);
+      expect([ran.code, ran.err]).toEqual([2, expect.stringContaining(words)]);
+    },
+    60_000,
+  );
 
   it('needs Kafka only where Kafka is asked for, and says what is missing', async () => {
     const ran = await run(['replay', '--to', 'topic:replays']);
     expect([ran.code, ran.err]).toEqual([1, expect.stringContaining('HOOKLEDGER_KAFKA_BROKERS')]);
-  });
+  }, 60_000);
 });
 
 describe('hookledger export', () => {
