@@ -78,6 +78,49 @@ describe('the book of a firing', () => {
     expect(instances).toEqual(['me', undefined]);
   });
 
+  it('writes what stands before the opening in one commit with it, and nothing where a stream of that has moved', async () => {
+    const store = memoryEventStore();
+    let commits = 0;
+    store.onAppended(() => (commits += 1));
+    const closed = { stream: 'cron-run/r', expectedVersion: 0, events: [event('cron.run_closed')] };
+    const book = await openBook(store, 0);
+    await book.keepOpening([closed]);
+    expect(commits).toBe(1);
+    const positions = await book.close(event('invocation.closed'), []);
+    // Its own: what was written beside it is somebody else's.
+    expect(positions).toEqual({ first: 1n, last: 2n });
+
+    const late = new Book(store, await memorySealing().envelope(account, { kind: 'account' }), account, 'j', {}, 0);
+    late.open(event('invocation.opened'));
+    await expect(late.keepOpening([closed])).rejects.toThrow('conflict');
+    expect(await store.readStream(account, invocationStream('j'))).toEqual([]);
+    await expect(late.close(event('invocation.closed'), [])).rejects.toThrow('conflict');
+  });
+
+  it('asks again what goes in after the end when a stream of that has moved, and closes once', async () => {
+    const store = memoryEventStore();
+    const book = await openBook(store, 0);
+    const asked: number[] = [];
+    await book.close(event('invocation.closed'), [], async () => {
+      const version = await store.streamVersion(account, 'cron/j');
+      asked.push(version);
+      // Somebody else is quicker the first time.
+      if (asked.length === 1) {
+        const writes = [{ stream: 'cron/j', expectedVersion: 'any' as const, events: [event('cron.job_declared')] }];
+        await store.append({ account, writes });
+      }
+      return [{ stream: 'cron/j', expectedVersion: version, events: [event('cron.run_started')] }];
+    });
+    expect(asked).toEqual([0, 1]);
+    const all = await store.readAccount(account, { limit: 10 });
+    expect(all.map((stored) => stored.event.type)).toEqual([
+      'cron.job_declared',
+      'invocation.opened',
+      'invocation.closed',
+      'cron.run_started',
+    ]);
+  });
+
   it('starts a handler once, however many calls it makes', async () => {
     const store = memoryEventStore();
     const book = await openBook(store, 1);

@@ -133,6 +133,42 @@ describe('a run', () => {
   });
 });
 
+describe('what is past its retention', () => {
+  /** The log after a purge: it still counts the events of a stream that it no longer has. */
+  const purged = (store: EventStore, isGone: (stream: string) => boolean): EventStore => ({
+    ...store,
+    readAccount: async (of, range) => {
+      const found = await store.readAccount(of, range);
+      return found.filter(({ event }) => !isGone(event.stream));
+    },
+    readStream: async (of, stream) => (isGone(stream) ? [] : store.readStream(of, stream)),
+  });
+
+  it('is not done a second time: a slot and a clear of which nothing is left are gone', async () => {
+    const { store, sealing, world } = fresh();
+    const { runId } = await world.slot('j', ten);
+    await world.startClear('s', 'c');
+    const late = lifecycleWorld(
+      purged(store, (stream) => !stream.startsWith('cron/')),
+      sealing,
+    );
+    await expect(late.slot('j', ten)).rejects.toMatchObject({ status: 410, code: 'purged' });
+    await expect(late.complete(runId)).rejects.toMatchObject({ status: 410 });
+    await expect(late.completeClear('s', 'c')).rejects.toMatchObject({ status: 410 });
+  });
+
+  it('does not keep its job from running', async () => {
+    const { store, sealing, world } = fresh();
+    const { runId } = await world.slot('j', ten);
+    await world.complete(runId);
+    const late = lifecycleWorld(
+      purged(store, (stream) => stream === 'cron/j'),
+      sealing,
+    );
+    expect(await late.slot('j', eleven)).toMatchObject({ decision: 'run' });
+  });
+});
+
 describe('everything that is written', () => {
   it('is described by the published schemas', async () => {
     const { store, world } = fresh();
