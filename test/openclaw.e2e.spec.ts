@@ -21,6 +21,7 @@ interface Body {
   };
   readonly notice?: string;
   readonly retries?: readonly string[];
+  readonly suppressed?: string;
   readonly cancellation: {
     readonly pluginId: string | null;
     readonly reason: string | null;
@@ -400,6 +401,57 @@ describe('a runtime', () => {
     });
     expect((await claim('other', 'owner')).body.value).toEqual({ status: 'declined' });
     expect((await claim('mine', 'ghost')).body.value).toEqual({ status: 'missing_plugin' });
+  });
+
+  it("finds each of a plugin's handlers on record by itself, with what it logged", async () => {
+    const base = await newAccount();
+    await install(
+      base,
+      'twice',
+      entry(
+        'twice',
+        'api.on("message_sent", () => api.logger.info("first"), { priority: 2 }); api.on("message_sent", () => api.logger.info("second"));',
+      ),
+    );
+    const { body } = await fire(base, 'message_sent', {
+      event: { to: 'u', content: 'c', success: true },
+      context: { channelId: 't' },
+    });
+    expect(body).toMatchObject({ outcome: 'observed', handlers: [{ outcome: 'observed' }, { outcome: 'observed' }] });
+    const kept = await server.call('GET', `${base}/invocations/${body.invocationId}`);
+    const { handlers } = kept.body as {
+      handlers: readonly { place: number; pluginId: string; hostCalls: readonly { args: readonly string[] }[] }[];
+    };
+    expect(
+      handlers.map(({ place, pluginId, hostCalls }) => [place, pluginId, hostCalls.map(({ args }) => args[1])]),
+    ).toEqual([
+      [0, 'twice', ['first']],
+      [1, 'twice', ['second']],
+    ]);
+  });
+
+  it('is told why a message is not delivered', async () => {
+    const base = await newAccount();
+    await install(
+      base,
+      'dlp',
+      entry(
+        'dlp',
+        'api.on("message_sending", (e) => e.content === "secret" ? { cancel: true, cancelReason: "dlp" } : { content: "" });',
+      ),
+    );
+    const send = (content: string) =>
+      fire(base, 'message_sending', { event: { to: 'u', content }, context: { channelId: 't' } });
+    expect((await send('secret')).body).toMatchObject({
+      outcome: 'cancelled',
+      value: { cancel: true, cancelReason: 'dlp' },
+      cancellation: { reason: 'dlp' },
+      suppressed: 'cancelled_by_message_sending_hook',
+    });
+    expect((await send('hi')).body).toMatchObject({
+      outcome: 'rewritten',
+      suppressed: 'empty_after_message_sending_hook',
+    });
   });
 
   it('is told of an event that does not fit, and nothing runs', async () => {

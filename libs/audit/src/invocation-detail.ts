@@ -202,20 +202,26 @@ const handlersOf = (
   const calls = hostCallsOf(events, lost);
   const found: HandlerDetail[] = [];
   const started = new Map<string, StoredEvent>();
+  const callsOf = ({ event }: StoredEvent): readonly HostCallDetail[] =>
+    calls.get(placeKey(event)) ?? calls.get(event.pluginId ?? '') ?? [];
   for (const stored of events) {
-    const { type, pluginId } = stored.event;
-    if (type === 'handler.started') started.set(pluginId ?? '', stored);
+    const { type } = stored.event;
+    if (type === 'handler.started') started.set(placeKey(stored.event), stored);
     else if (type.startsWith('handler.')) {
-      started.delete(pluginId ?? '');
-      found.push(handlerOf(stored, chain, calls.get(pluginId ?? '') ?? []));
+      started.delete(placeKey(stored.event));
+      found.push(handlerOf(stored, chain, callsOf(stored)));
     }
   }
   for (const stored of started.values()) {
-    const handler = handlerOf(stored, chain, calls.get(stored.event.pluginId ?? '') ?? []);
+    const handler = handlerOf(stored, chain, callsOf(stored));
     found.push(lost ? { ...handler, outcome: 'lost' } : handler);
   }
   return found;
 };
+
+/** A handler by its place in the chain; by its plugin where an event says no place, since it is the only one then. */
+const placeKey = ({ data, pluginId }: RecordedEvent): string =>
+  typeof data.index === 'number' ? `#${String(data.index)}` : (pluginId ?? '');
 
 const handlerOf = (
   { event, position }: StoredEvent,
@@ -253,7 +259,7 @@ const hostCallsOf = (events: readonly StoredEvent[], lost: boolean): ReadonlyMap
   const byPlugin = new Map<string, Map<string, HostCallDetail>>();
   for (const stored of events) {
     if (!stored.event.type.startsWith('host.')) continue;
-    const plugin = stored.event.pluginId ?? '';
+    const plugin = placeKey(stored.event);
     const calls = byPlugin.get(plugin) ?? new Map<string, HostCallDetail>();
     byPlugin.set(plugin, calls);
     const data = stored.event.data as unknown as HostCall;

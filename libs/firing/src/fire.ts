@@ -488,6 +488,7 @@ class FiringRun {
       type: 'host.answered',
       ...this.pluginFieldsOf(call),
       data: asData({
+        ...this.placeOf(index),
         callId,
         member: call.member,
         ok: answer.kind === 'value',
@@ -517,6 +518,7 @@ class FiringRun {
     more: { readonly code?: string },
   ): NewEvent {
     const data = {
+      ...this.placeOf(call.handlerIndex),
       callId,
       member: call.member,
       ...(call.args === null ? {} : { args: this.sealText(call.args) }),
@@ -528,6 +530,13 @@ class FiringRun {
       ...(more.code === undefined ? {} : { reasonCode: more.code }),
       data: asData(data),
     };
+  }
+
+  /** Which of a plugin's handlers asks, where it has several in this chain. */
+  private placeOf(index: number): { readonly index?: number } {
+    const { chain } = this.firing;
+    const asking = chain[index]?.pluginId;
+    return chain.filter(({ pluginId }) => pluginId === asking).length > 1 ? { index } : {};
   }
 
   private startedEvent(index: number): NewEvent {

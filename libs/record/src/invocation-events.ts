@@ -82,6 +82,8 @@ export interface HandlerNotRun {
 
 /** `data` of `host.called`, `host.refused`, `host.answered`. */
 export interface HostCall {
+  /** Place of the handler that asks, where its plugin has several in the chain. */
+  readonly index?: number;
   readonly callId: string;
   readonly member: string;
   readonly args?: Sealed;

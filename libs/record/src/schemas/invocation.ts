@@ -51,6 +51,7 @@ const ran = (more: Parameters<typeof object>[0] = {}): ReturnType<typeof object>
   });
 
 const hostCall = {
+  'index?': count('Place in the chain, from 0, of the handler that asks; said where its plugin has several.'),
   callId: id(),
   member: id(),
   'args?': sealed(),
@@ -90,7 +91,13 @@ export const invocationSchemas = {
   'session.withheld': object({}),
   'handler.started': object({ index }),
   'host.called': object(hostCall),
-  'host.answered': object({ callId: id(), member: id(), ok: flag(), 'result?': sealed() }),
+  'host.answered': object({
+    'index?': hostCall['index?'],
+    callId: id(),
+    member: id(),
+    ok: flag(),
+    'result?': sealed(),
+  }),
   'host.refused': object({ ...hostCall, code: id('Why, as a code.') }),
   'handler.passed': ran(),
   'handler.rewrote': ran(),
