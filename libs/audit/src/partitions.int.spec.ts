@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { createHash } from 'node:crypto';
 import type { StoredEvent } from '#event-store';
+import type { NewEvent } from '#record';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
 import { compareTables, type ComparedSide } from './compare-tables.js';
 import { findGap, handlePartition, joinPartitions, passGap, reachedPartitions, savePlaces } from './partitions.js';
@@ -127,6 +128,44 @@ describe('partitions that several workers take', () => {
       expect(spans).toEqual([]);
     },
   );
+
+  it('make the same rows of clears and cron runs, though the events of one run lie in different sessions', async () => {
+    for (let n = 0; n < 12; n += 1) {
+      const run = { runId: `r${String(n)}`, jobId: `j${String(n % 3)}`, slotAt: '2026-03-01T10:00:00.000Z' };
+      const told = { ...run, kind: 'k', name: 'n', prompt: 'p', firedBy: `i${String(n)}` };
+      const clear = { clearId: `c${String(n)}`, trailingText: null };
+      const write = (stream: string, events: readonly NewEvent[]) => ({ stream, expectedVersion: 0, events });
+      await ledger.store.append({
+        account: 'a',
+        writes: [
+          write(`cron-run/${run.runId}`, [
+            { type: 'cron.run_started', agentId: 'x', data: { ...told, finalPrompt: 'f' } },
+            { type: 'cron.run_leased', sessionId: `s${String(n % 4)}`, data: { ...run, leaseUntil: run.slotAt } },
+            { type: 'cron.run_leased', data: { ...run, leaseUntil: '2026-03-01T11:00:00.000Z' } },
+            { type: 'cron.run_closed', sessionId: `s${String(n % 5)}`, data: { ...told, status: 'done' } },
+            { type: 'cron.run_notified', data: { ...run, handlers: 2, undecided: n % 2 } },
+          ]),
+          write(`session-clear/${String(n)}`, [
+            { type: 'session.clear_started', sessionId: `s${String(n % 4)}`, data: { ...clear, messageCount: n } },
+            { type: 'session.cleared', sessionId: `s${String(n % 4)}`, data: { ...clear, deletedMessageCount: n } },
+          ]),
+        ],
+      });
+    }
+    const events = await ledger.store.readAll(-1n, 10_000);
+    const generation = await only(record);
+    const partitions = partitionsOf(events, 4).toReversed();
+    for (const [partition, own] of partitions.entries()) {
+      for (let at = 0; at < own.length; at += 5) {
+        await take(record, generation, partition, own, at, Math.min(own.length, at + 5));
+      }
+    }
+    const rows = await ledger.sql.query(
+      `select 1 from rm${String(generation.generation)}_cron_run where state = 'closed' and lease_until > slot_at`,
+    );
+    expect(rows).toHaveLength(12);
+    expect(await differences(record, generation)).toEqual([]);
+  });
 
   it('make the same rows when two workers believe that they own a partition', async () => {
     await ledger.write(...invocationsOf(40));
