@@ -67,6 +67,13 @@ describe('a log used by the role that the program has', () => {
     'insert into event select * from event',
     'update head set position = 0',
     'delete from stream',
+    'update checkpoint set size = 0',
+    'delete from checkpoint',
+    'delete from tile',
+    'truncate tile',
+    'delete from tree',
+    'delete from log_key',
+    'delete from log_format',
   ])('cannot be changed by it: %s', async (statement) => {
     const pool = createPool({ connectionString: url, max: 1 });
     try {
