@@ -8,7 +8,7 @@ export class CreatePurge1764500000040 implements MigrationInterface {
   readonly name = 'CreatePurge1764500000040';
 
   async up(runner: QueryRunner): Promise<void> {
-    const parts = [recovery, purged, blobs, eventClass, eventsAreFinal, purgeRecorded, purgerRole];
+    const parts = [recovery, purged, blobs, eventClass, eventsAreFinal, purgeRecorded, purgeRecordedLooks, purgerRole];
     for (const statement of [...parts, storeBlobs, removeBlobs]) await runner.query(statement);
   }
 
@@ -145,6 +145,12 @@ const purgeRecorded = `
     delete from event e where e.position = any (doomed);
     perform set_config('hookledger.purging', '', true);
     return cardinality(doomed);
+  end $$`;
+
+/** Whoever calls it can put a temporary table of another content before none of its tables. */
+const purgeRecordedLooks = `
+  do $$ begin
+    execute format('alter function purge_recorded(text, bigint, integer) set search_path = %I, pg_temp', current_schema());
   end $$`;
 
 /** A role that nobody can log in as. Where this database lets no role be made, the function stays its owner's. */

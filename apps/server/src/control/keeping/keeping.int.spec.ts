@@ -378,6 +378,18 @@ describe('the database', () => {
         await tx.query('delete from event');
       }),
     ).rejects.toMatchObject({ code: '42501' });
+    await expect(
+      log.sql.transaction(async (tx) => {
+        await tx.query('create temporary table event as select * from event limit 0');
+        await tx.query('grant all on event to public');
+        const said = { data: { ranges: [range], policy: {} } };
+        await tx.query(
+          "insert into event (account, account_position, type, bytes) values ('acme', 0, 'retention.purged', $1)",
+          [Buffer.from(JSON.stringify(said))],
+        );
+        await tx.query("select purge_recorded('acme', 0, 100)");
+      }),
+    ).rejects.toMatchObject({ code: '42501' });
     expect(await isThere(id)).toBe(3);
     expect(await log.sql.query('select * from purged_range')).toEqual([]);
   });
