@@ -116,6 +116,17 @@ describe('a rotation of the master key', () => {
     expect(new Set(recorded).size).toBe(recorded.length);
   }, 120_000);
 
+  it('is one at a time', async () => {
+    const opens = await sealSome(20);
+    const ended = await Promise.allSettled([rotate(), rotate(), rotate()]);
+    const done = ended.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+    const refused = ended.flatMap((one) => (one.status === 'rejected' ? [String(one.reason)] : []));
+    expect(refused.every((words) => words.includes('under way'))).toBe(true);
+    expect(await rotations()).toHaveLength(done.length);
+    expect(done.map(({ to }) => to)).toContain(keysOf().first.id);
+    await opens(sealingOf());
+  });
+
   it('goes from one key of the environment to the next', async () => {
     const [old, next] = [{ environment: hex('a') }, { environment: hex('b') }];
     const opens = await sealSome(2, old);
@@ -144,7 +155,7 @@ describe('a rotation of the master key', () => {
 
   it('does not make another next key where the one in force is lost', async () => {
     await sealSome(1);
-    await expect(rotate({}, dyingAfter(sql, 4))).rejects.toThrow();
+    await expect(rotate({}, dyingAfter(sql, 6))).rejects.toThrow();
     const next = readFileSync(join(dataDir, 'master.next.key'), 'utf8');
     rmSync(join(dataDir, 'master.next.key'));
     await expect(rotate()).rejects.toThrow('master.next.key is missing');

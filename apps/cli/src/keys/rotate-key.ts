@@ -35,7 +35,18 @@ export interface Rotated {
  * key under it, records `master_key.rotated`, and moves the key file. Interrupted anywhere and run again it goes on, and
  * a server that holds both keys, as one of the same data folder does, works all the while. Throws `Failure`.
  */
-export const rotateKey = async (order: RotateOrder): Promise<Rotated> => {
+export const rotateKey = (order: RotateOrder): Promise<Rotated> =>
+  order.sql.transaction(async (held) => {
+    // The lock ends with this process, whatever becomes of it.
+    await held.query('set local idle_in_transaction_session_timeout to 0');
+    const [row] = await held.query<{ held: boolean }>(
+      "select pg_try_advisory_xact_lock(hashtextextended('hookledger master key', 0)) as held",
+    );
+    if (row?.held !== true) throw new Failure('Another rotation of the master key is under way.');
+    return rotateHeld(order);
+  });
+
+const rotateHeld = async (order: RotateOrder): Promise<Rotated> => {
   const { sql, store } = order;
   const current = currentKey(order);
   const before = await readMasterInForce(sql);
