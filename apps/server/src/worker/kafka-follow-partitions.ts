@@ -39,6 +39,9 @@ export interface PartitionFollower {
 /** Events of one transaction. */
 const batchEvents = 1000;
 
+const joinTries = 5;
+const joinPauseMs = 15;
+
 /**
  * Takes a share of the topics' partitions into a generation of tables, with whoever else is in the group. The offsets
  * are kept beside the rows, in the same commit; the broker only says who reads what.
@@ -150,9 +153,18 @@ class Member {
       const handled = await sql.transaction((tx) => handlePartition(projection, generation, events, end, tx, store));
       if (handled.state === 'behind') return this.rejoin();
       this.taken.set(key, end.nextOffset);
-      await joinPartitions(sql, projection, generation);
+      await this.joinUp();
       this.options.handled(handled, events);
     });
+  }
+
+  /** Another member that is at it may not have seen what was just committed: then a moment later. */
+  private async joinUp(): Promise<void> {
+    const { sql, projection, generation } = this.options;
+    for (let tries = 0; tries < joinTries; tries += 1) {
+      if ((await joinPartitions(sql, projection, generation)) !== null) return;
+      await pause(joinPauseMs, this.stopping.signal);
+    }
   }
 
   /** The rows are of an earlier time than what was read: everything after them is read again. */
