@@ -113,6 +113,7 @@ describe('hookledger verify', () => {
   it('ends with 2 where it cannot verify', async () => {
     const away = await run(command, ['verify'], { HOOKLEDGER_DATA: join(alone, 'nothing') });
     expect(away).toMatchObject({ code: 2, out: '' });
+    expect(await verify('--account', 'nobody')).toMatchObject({ code: 2, out: '' });
     const misused = await verify('--checkpoints', join(alone, 'not-there'));
     expect(misused.code).toBe(2);
     const wrongKey = await run(command, ['verify'], {

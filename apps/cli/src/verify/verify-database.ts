@@ -25,7 +25,7 @@ export const verifyDatabase = async (question: DatabaseQuestion): Promise<Verify
   const rootSecret = masters === null ? null : await rootSecretOf(question.sql, masters);
   const opened = await openLogSource(question.url);
   try {
-    return await verifyLog(opened.source, {
+    const summary = await verifyLog(opened.source, {
       account: question.account,
       rootSecret,
       openDataKey: masters === null ? null : (row) => tryDataKey(masters, row),
@@ -34,6 +34,11 @@ export const verifyDatabase = async (question: DatabaseQuestion): Promise<Verify
       onFault: question.onFault,
       onProgress: question.onProgress,
     });
+    // Nothing wrong with nothing at all is no answer to somebody who named it.
+    if (summary.ok && question.account !== null && summary.accounts.length === 0) {
+      throw new Failure(`There is no account "${question.account}" in this log.`);
+    }
+    return summary;
   } finally {
     await opened.close();
   }
