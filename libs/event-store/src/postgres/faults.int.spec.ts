@@ -3,6 +3,7 @@ import type { Server, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type pg from 'pg';
+import { rowTagKey } from '#proof';
 import type { NewEvent } from '#record';
 import { migrate } from '#migrations';
 import type { TestCluster, TestDatabase } from '../../../../test/support/test-postgres.js';
@@ -23,6 +24,8 @@ const kinds = (results: readonly PromiseSettledResult<AppendResult>[]): readonly
 
 const isDense = (numbers: readonly bigint[], from = 0n): boolean => numbers.every((n, at) => n === from + BigInt(at));
 
+const tagKey = rowTagKey(Buffer.alloc(32, 1));
+
 describe('the log when its database misbehaves', () => {
   let database: TestDatabase;
   let admin: pg.Pool;
@@ -31,7 +34,7 @@ describe('the log when its database misbehaves', () => {
   beforeEach(async () => {
     database = await createLedgerDatabase();
     admin = createPool({ connectionString: database.url, max: 4 });
-  });
+  }, 60_000);
 
   afterEach(async () => {
     await Promise.all(stores.splice(0).map((store) => store.close()));
@@ -40,7 +43,7 @@ describe('the log when its database misbehaves', () => {
   });
 
   const open = (options: Partial<PostgresStoreOptions> = {}): EventStore => {
-    const store = postgresEventStore({ connectionString: database.url, ...options });
+    const store = postgresEventStore({ connectionString: database.url, tagKey, ...options });
     stores.push(store);
     return store;
   };
@@ -136,7 +139,7 @@ describe('the log when its database misbehaves', () => {
   });
 
   it('takes nothing more once it is closed, but answers what it took', async () => {
-    const store = postgresEventStore({ connectionString: database.url });
+    const store = postgresEventStore({ connectionString: database.url, tagKey });
     const taken = Array.from({ length: 20 }, (_, n) => store.append(append(`s/${n}`)));
     await store.close();
     expect(new Set((await Promise.all(taken)).map(({ kind }) => kind))).toEqual(new Set(['appended']));
@@ -224,7 +227,7 @@ describe('migrating', () => {
     const database = await createTestDatabase();
     await Promise.all([migrate(database.url), migrate(database.url), migrate(database.url)]);
     await migrate(database.url);
-    const store = postgresEventStore({ connectionString: database.url });
+    const store = postgresEventStore({ connectionString: database.url, tagKey });
     expect((await store.append(append('s'))).kind).toBe('appended');
     await store.close();
     await database.drop();
@@ -293,8 +296,8 @@ describe('the log when the way to its database breaks', () => {
   beforeEach(async () => {
     database = await createLedgerDatabase();
     wire = await wireTo(database.url);
-    direct = postgresEventStore({ connectionString: database.url });
-    store = postgresEventStore({ connectionString: wire.url, patienceMs: 1_500 });
+    direct = postgresEventStore({ connectionString: database.url, tagKey });
+    store = postgresEventStore({ connectionString: wire.url, patienceMs: 1_500, tagKey });
     await store.append(append('warm'));
   });
 
