@@ -9,6 +9,7 @@ import {
   indexLoaded,
   liveGeneration,
   loadEvents,
+  openReadModels,
   takenApart,
   whileReplaying,
 } from '#audit';
@@ -57,6 +58,8 @@ interface Model {
  */
 export const rebuildModels = async (order: RebuildOrder): Promise<Rebuilt> => {
   const names = order.projections.map(({ name }) => name);
+  // Where no worker has started yet there is not even the list of read models.
+  await openReadModels(order.sql, []);
   const how = order.check ? 'snapshot' : 'lock';
   const built = await whileReplaying(order.sql, names, how, (held) => rebuildHeld(order, held));
   if (built === null) throw new Failure(`Another replay of ${names.join(' or ')} is under way. Nothing was changed.`);
@@ -67,6 +70,7 @@ const rebuildHeld = async (order: RebuildOrder, held: Sql): Promise<Rebuilt> => 
   const models: Model[] = [];
   try {
     for (const projection of order.projections) {
+      await refuseNewer(held, projection);
       const live = order.check ? await comparableLive(held, projection) : null;
       models.push({ projection, loading: await beginLoading(order.sql, projection), live });
     }
@@ -88,6 +92,13 @@ const rebuildHeld = async (order: RebuildOrder, held: Sql): Promise<Rebuilt> => 
     await dropAll(order.sql, models).catch(() => undefined);
     throw error;
   }
+};
+
+/** Servers of a newer program could not read what this one would put in place. */
+const refuseNewer = async (held: Sql, { name, version }: Projection): Promise<void> => {
+  const live = await liveGeneration(held, name);
+  if (live === null || live.version <= version) return;
+  throw new Failure(`The live tables of ${name} were made by a newer Hookledger: replay with that one.`);
 };
 
 /** Tables that were handed over are no longer ours: dropping them finds nothing in state `loading`. */
