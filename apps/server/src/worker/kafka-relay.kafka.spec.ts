@@ -155,7 +155,12 @@ describe('the relay', () => {
     await append(1);
     let large = 0;
     start({
-      watch: { sent: () => undefined, failed: () => undefined, fenced: () => undefined, large: (count) => (large += count) },
+      watch: {
+        sent: () => undefined,
+        failed: () => undefined,
+        fenced: () => undefined,
+        large: (count) => (large += count),
+      },
     });
     await caughtUp();
     const parts = new BlobParts();

@@ -12,9 +12,7 @@ export const deprecatedUses = (code: string, hooks: readonly string[]): LoadRepo
   const readsEnvelopes = hooks.includes('inbound_claim') || hooks.includes('message_received');
   return [
     ...(members.has('senderExternalId') ? ['senderExternalId: use channelContext.sender'] : []),
-    ...(allowsOnTimeout
-      ? ['timeoutBehavior: 2026.9 ignores it, an approval that nobody gives is denied']
-      : []),
+    ...(allowsOnTimeout ? ['timeoutBehavior: 2026.9 ignores it, an approval that nobody gives is denied'] : []),
     ...(readsEnvelopes && (members.has('body') || members.has('Body'))
       ? ['plaintext envelopes (body): use bodyForAgent and the structured fields']
       : []),
