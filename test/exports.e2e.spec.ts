@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import tar from 'tar-stream';
+import { createPool, sqlOver, type Sql } from '#event-store';
 import { openCheckpoint, readVerifierKey, verifyConsistency, verifyInclusion, type NoteVerifier } from '#proof';
 import { leafHash } from '#record';
 import { startServer, until, type CallAnswer, type RunningServer } from './support/running-server.js';
+import { createTestDatabase, type TestDatabase } from './support/test-postgres.js';
 
 interface ShownExport {
   readonly id: string;
@@ -26,6 +28,9 @@ interface Manifest {
 }
 
 let server: RunningServer;
+let database: TestDatabase;
+let pool: ReturnType<typeof createPool>;
+let sql: Sql;
 const keys = { runtime: '', auditor: '', blind: '', approver: '', stranger: '' };
 const base = '/v1/accounts/default';
 
@@ -46,7 +51,10 @@ const say = async (text: string, sessionId: string): Promise<void> => {
 };
 
 beforeAll(async () => {
-  server = await startServer();
+  database = await createTestDatabase();
+  pool = createPool({ connectionString: database.url, max: 1 });
+  sql = sqlOver(pool);
+  server = await startServer({ env: { DATABASE_URL: database.url } });
   await server.call('POST', '/v1/accounts', { body: { id: 'other', name: 'Other' } });
   keys.runtime = await newKey('runtime');
   keys.auditor = await newKey('auditor');
@@ -56,7 +64,11 @@ beforeAll(async () => {
   for (let n = 0; n < 12; n += 1) await say(n === 3 ? formula : `=word ${String(n)}`, `s-${String(n % 2)}`);
 }, 120_000);
 
-afterAll(() => server.close());
+afterAll(async () => {
+  await server.close();
+  await pool.end();
+  await database.drop();
+});
 
 const ask = (
   body: object,
@@ -178,6 +190,29 @@ describe('an export as JSON lines', () => {
     const { bytes } = await fetchFile(whole.id, '?name=events.jsonl');
     expect([bytes.length, sha256(bytes)]).toEqual(Object.values(whole.manifest.files['events.jsonl'] ?? {}).reverse());
     expect(String(bytes)).not.toContain('later');
+  }, 60_000);
+
+  it('stays what it was when another log key came into force since', async () => {
+    const { id } = await made({ query: { last: '20' }, format: 'jsonl' });
+    const before = (await fetchFile(id)).bytes;
+    const rotation = await server.call('POST', '/v1/log-keys/rotation', { body: { reason: 'yearly' } });
+    expect([rotation.status, rotation.text]).toEqual([201, rotation.text]);
+    expect((await fetchFile(id)).bytes.equals(before)).toBe(true);
+    const { id: later } = await made({ query: { last: '20' }, format: 'jsonl' });
+    const { keys: known } = JSON.parse(String((await fetchFile(later, '?name=log-keys.json')).bytes)) as {
+      keys: { validUntil: string | null }[];
+    };
+    expect(known.map(({ validUntil }) => validUntil === null)).toEqual([false, true]);
+  }, 60_000);
+
+  it('is cut off, and nothing else is, where it comes out otherwise than it was made', async () => {
+    const { id } = await made({ query: { last: '20' }, format: 'jsonl' });
+    await sql.query(
+      `update export_job set manifest = regexp_replace(manifest, '"sha256":"..', '"sha256":"zz') where id = $1`,
+      [id],
+    );
+    await expect(fetchFile(id)).rejects.toThrow();
+    expect((await look(id)).status).toBe(200);
   }, 60_000);
 
   it('takes only what the query says, and says that it is not complete', async () => {
@@ -316,7 +351,7 @@ describe('exports', () => {
   it('are made by the next worker when one dies over them', async () => {
     const { id } = (await ask({ query: {}, format: 'jsonl' })).body;
     await server.kill();
-    server = await startServer({ dataDir: server.dataDir });
+    server = await startServer({ dataDir: server.dataDir, env: { DATABASE_URL: database.url } });
     await until('the export is made', async () => (await look(id)).body.state === 'done');
     expect((await unpacked((await fetchFile(id)).bytes)).size).toBe(5);
   }, 120_000);

@@ -55,7 +55,7 @@ export class ExportFiles {
   constructor(
     private readonly sources: ExportSources,
     private readonly order: ExportOrder,
-    private readonly pin: Pick<ExportPin, 'treeSize' | 'checkpoints'>,
+    private readonly pin: Pick<ExportPin, 'treeSize' | 'checkpoints' | 'createdAt'>,
   ) {
     const { sql } = sources;
     this.walk =
@@ -174,8 +174,11 @@ export class ExportFiles {
     return plan.hashes(source).map((hash) => hash.toString('base64'));
   }
 
+  /** The keys as they were when the export was made: a rotation since changes no byte. */
   private async logKeys(): Promise<Buffer> {
     const { sql } = this.sources;
+    const { checkpoints, createdAt } = this.pin;
+    const { account } = this.order;
     const rows = await sql.query<{
       id: string;
       name: string;
@@ -183,7 +186,13 @@ export class ExportFiles {
       valid_from: Date;
       valid_until: Date | null;
     }>(
-      'select id, name, public_key, valid_from, valid_until from log_key where valid_from is not null order by valid_from, id',
+      // Clocks differ: what signed a checkpoint of the export was in force, whatever the maker's clock said.
+      `with made as (
+         select greatest($3::timestamptz, max(signed_at)) as at from checkpoint
+         where account = $1 and size = any ($2::bigint[])
+       ) select id, name, public_key, valid_from, case when valid_until <= made.at then valid_until end as valid_until
+       from log_key, made where valid_from <= made.at order by valid_from, id`,
+      [account, checkpoints, createdAt],
     );
     const keys = rows.map(({ id, name, public_key, valid_from, valid_until }) => ({
       id,
