@@ -99,6 +99,14 @@ describe('an erasure', () => {
     for (const scope of [{}, { dataSubject: 'a', sessionId: 'b' }, { agentId: 'a' }, { account: false }]) {
       expect((await call('POST', '/erasures', { body: { scope } })).status).toBe(422);
     }
+    for (const path of ['/erasures', '/holds']) {
+      const unscoped = await call('POST', path, { body: { reason: 'case 7' } });
+      expect([path, unscoped.status, unscoped.body.errors]).toEqual([
+        path,
+        422,
+        [{ pointer: '/scope', reason: 'scope must be a JSON object' }],
+      ]);
+    }
     const hold = await call('POST', '/holds', { body: { scope: { sessionId: '42' }, reason: 'case 7' } });
     expect(hold.status).toBe(201);
     expect(hold.body).toMatchObject({ scope: { kind: 'session', id: '42' }, reason: 'case 7' });

@@ -15,6 +15,7 @@ import {
   CurrentCaller,
   Cursors,
   EVENT_STORE,
+  IsJsonObject,
   Meta,
   Nested,
   pagingFields,
@@ -44,6 +45,7 @@ import { ErasureScopeBody, onlyField } from './scopes.js';
 
 class NewErasure extends ReasonBody {
   @ApiProperty({ type: ErasureScopeBody })
+  @IsJsonObject()
   @Nested(() => ErasureScopeBody)
   scope!: ErasureScopeBody;
 }

@@ -23,6 +23,7 @@ import {
   Cursors,
   etagOf,
   EVENT_STORE,
+  IsJsonObject,
   Meta,
   Nested,
   pagingFields,
@@ -50,6 +51,7 @@ import { HoldScopeBody, onlyField } from './scopes.js';
 
 class NewHold extends ReasonBody {
   @ApiProperty({ type: HoldScopeBody })
+  @IsJsonObject()
   @Nested(() => HoldScopeBody)
   scope!: HoldScopeBody;
 }
