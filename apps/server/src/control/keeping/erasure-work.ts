@@ -107,12 +107,13 @@ export class ErasureWork {
   private async tell(account: string, begun: RecordedEvent): Promise<boolean> {
     const erased = erasedIn(begun);
     const stream = erasureStream(erased.erasureId);
+    // Looked at before what was told: an end that comes between the two is seen or makes the append lose.
+    const expectedVersion = await this.store.streamVersion(account, stream);
     const told = await this.store.readStream(account, stream);
     if (told.some(({ event }) => erasedIn(event).state === 'done')) return true;
     const hashes = await this.untold(account, erased.erasureId);
     const state = hashes.length < blobsAtOnce ? 'done' : 'part';
     const event = payloadErased(begun, { ...erased, state, blobs: hashes.length, blobHashes: hashes });
-    const expectedVersion = await this.store.streamVersion(account, stream);
     const result = await this.store.append({ account, writes: [{ stream, expectedVersion, events: [event] }] });
     if (result.kind !== 'appended') return false;
     await this.forgetTold(account, erased.erasureId, hashes);
