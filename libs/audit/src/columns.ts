@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Sql } from '#event-store';
+import { canonicalJson, type Json } from '#record';
 
 /** What the driver can put into a column, or an element of an array parameter. */
 export type Cell = string | number | boolean | bigint | Buffer | null;
@@ -53,6 +54,12 @@ export const columnText = (text: string): string => text.toWellFormed().replaceA
 
 export const columnTextOrNull = (text: string | undefined | null): string | null =>
   text === undefined || text === null ? null : columnText(text);
+
+/** JSON as the log has it, so that an event straight from its append and one that was read back make the same row. */
+export const columnJson = (value: Json | undefined): string => canonicalJson(value ?? null);
+
+export const columnJsonOrNull = (value: unknown): string | null =>
+  value === undefined || value === null ? null : canonicalJson(value as Json);
 
 const indexedLength = 300;
 

@@ -1,6 +1,16 @@
 import type { Row, Sql, StoredEvent } from '#event-store';
 import type { RecordedEvent, Sealed } from '#record';
-import { bytewise, columnText, columnTextOrNull, indexedText, insertBatch, type Cell, type Column } from './columns.js';
+import {
+  bytewise,
+  columnJson,
+  columnJsonOrNull,
+  columnText,
+  columnTextOrNull,
+  indexedText,
+  insertBatch,
+  type Cell,
+  type Column,
+} from './columns.js';
 import { hooksFiredFor } from './fired-hooks.js';
 import type { InvocationSummary } from './invocation-search.js';
 import type { Projection, TableName } from './projection.js';
@@ -28,7 +38,7 @@ interface RunRow {
  */
 export const cronRuns: Projection = {
   name: 'cron-runs',
-  version: 1,
+  version: 2,
   order: 'session',
   types: [
     'cron.slot_overlapped',
@@ -127,13 +137,13 @@ const note = (row: RunRow, event: RecordedEvent): void => {
       break;
     case 'cron.run_started':
       Object.assign(row.facts, { started_at: recordedAt, ...mission(data), fired_by: data.firedBy });
-      row.facts.final_prompt = JSON.stringify(data.finalPrompt);
+      row.facts.final_prompt = columnJson(data.finalPrompt);
       break;
     case 'cron.run_cancelled':
       Object.assign(row.facts, { cancelled_at: recordedAt, ...mission(data), fired_by: data.firedBy });
       row.facts.cancel_plugin = columnTextOrNull(event.pluginId);
       row.facts.cancel_code = columnTextOrNull(event.reasonCode);
-      row.facts.cancel_reason = data.reason === null ? null : JSON.stringify(data.reason);
+      row.facts.cancel_reason = columnJsonOrNull(data.reason);
       break;
     case 'cron.run_leased':
       if (row.lease === null || row.lease.version < streamVersion) {
@@ -165,8 +175,8 @@ const named = (data: Data, ...names: readonly string[]): Record<string, Cell> =>
 
 const mission = (data: Data): Record<string, Cell> => ({
   kind: columnText(data.kind as string),
-  name: JSON.stringify(data.name),
-  prompt: JSON.stringify(data.prompt),
+  name: columnJson(data.name),
+  prompt: columnJson(data.prompt),
 });
 
 const fact = (name: string, type: Column<RunRow>['type']): Column<RunRow> => ({

@@ -7,12 +7,12 @@ import type {
   InvocationLost,
   InvocationOpened,
   RecordedEvent,
-  Sealed,
 } from '#record';
 import {
   bytewise,
   columnArrays,
   batchOf,
+  columnJsonOrNull,
   columnText,
   columnTextOrNull,
   indexedText,
@@ -286,7 +286,7 @@ const movingColumns: readonly Column<InvocationRow>[] = [
   { name: 'outcome', type: 'text', of: (row) => row.closed?.event.outcome ?? (row.lost === null ? null : 'lost') },
   { name: 'cancel_plugin', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.pluginId) },
   { name: 'cancel_code', type: 'text', of: (row) => columnTextOrNull(row.closed?.data.cancellation?.code) },
-  { name: 'cancel_reason', type: 'text', of: (row) => sealedText(row.closed?.data.cancellation?.reason) },
+  { name: 'cancel_reason', type: 'text', of: (row) => columnJsonOrNull(row.closed?.data.cancellation?.reason) },
   { name: 'reason_codes', type: 'texts', of: (row) => texts(inByteOrder(row.codes)) },
   { name: 'closed_at', type: 'timestamptz', of: (row) => row.closed?.event.recordedAt ?? null },
   { name: 'duration_ms', type: 'bigint', of: (row) => row.closed?.event.durationMs ?? null },
@@ -300,10 +300,6 @@ const movingColumns: readonly Column<InvocationRow>[] = [
 /** As the database orders them: how events were batched must not show. */
 const inByteOrder = (codes: ReadonlySet<string>): readonly string[] =>
   [...codes].map(indexedText).sort((one, other) => Buffer.compare(Buffer.from(one), Buffer.from(other)));
-
-/** A sealed value holds no character that a column refuses. */
-const sealedText = (sealed: Sealed | null | undefined): string | null =>
-  sealed === undefined || sealed === null ? null : JSON.stringify(sealed);
 
 const openedColumns: readonly Column<Opened>[] = [
   ...movingColumns,

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { StreamWrite } from '#event-store';
+import type { StoredEvent, StreamWrite } from '#event-store';
 import { asData, invocationStream, type NewEvent, type Sealed } from '#record';
 import { createLedgerDatabase } from '../../../test/support/test-postgres.js';
+import { compareTables, type ComparedSide } from './compare-tables.js';
 import { findCronRuns, type CronQuery, type CronRunItem } from './cron-runs.js';
 import { findSessionClears, type ClearQuery, type SessionClearItem } from './session-clears.js';
+import { handleEvents, openReadModels, rebuildReadModel } from './read-models.js';
 import { record } from './record.js';
 import { openTestLedger, type TestLedger } from './test-ledger.js';
 import { invocationEvents } from './test-record.js';
@@ -342,3 +344,39 @@ describe('the timeline of a session', () => {
     expect(items).toHaveLength(3);
   });
 });
+
+it('makes the same rows of events straight from their append and of those that were read back', async () => {
+  const own = openTestLedger(await createLedgerDatabase());
+  try {
+    const fresh: StoredEvent[] = [];
+    own.store.onAppended((events) => fresh.push(...events));
+    const writes = [
+      write('session/s/clear/1', clearStarted('c', 's')),
+      ...whole(1, 'notified'),
+      write('cron/k', {
+        type: 'cron.run_cancelled',
+        pluginId: 'p',
+        data: asData({ ...slot(2, 'k'), ...mission, reason: sealed('bm8='), firedBy: 'f' }),
+      }),
+    ];
+    for (const one of writes) await own.store.append({ account: 'a', writes: [one] });
+    await own.write({
+      id: 'i',
+      outcome: 'cancelled',
+      handlers: [{ pluginId: 'p', outcome: 'cancelled', reason: 'no' }],
+    });
+    const [live] = await openReadModels(own.sql, [record]);
+    if (live === undefined) throw new Error('no generation');
+    const built = await rebuildReadModel(own.sql, record);
+    const differing: unknown[] = [];
+    await own.sql.transaction(async (sql) => {
+      await handleEvents(record, live, fresh, sql, own.store);
+      await handleEvents(record, built, await own.store.readAll(-1n, 100), sql, own.store);
+      const sides = [live, built].map((generation) => ({ sql, generation })) as [ComparedSide, ComparedSide];
+      for await (const difference of compareTables(record, ...sides)) differing.push(difference);
+    });
+    expect([fresh.length > 8, differing]).toEqual([true, []]);
+  } finally {
+    await own.close();
+  }
+}, 60_000);

@@ -1,6 +1,14 @@
 import type { Row, Sql, StoredEvent } from '#event-store';
 import type { Sealed } from '#record';
-import { bytewise, columnText, columnTextOrNull, insertBatch, type Cell, type Column } from './columns.js';
+import {
+  bytewise,
+  columnJsonOrNull,
+  columnText,
+  columnTextOrNull,
+  insertBatch,
+  type Cell,
+  type Column,
+} from './columns.js';
 import { hooksFiredFor } from './fired-hooks.js';
 import type { InvocationSummary } from './invocation-search.js';
 import { notDelivered } from './invocations.js';
@@ -22,7 +30,7 @@ interface ClearRow {
 /** One row per clear of a session (MW-92): what was to go, what went, and when. Its hooks stand among the invocations. */
 export const sessionClears: Projection = {
   name: 'session-clears',
-  version: 1,
+  version: 2,
   order: 'session',
   types: ['session.clear_started', 'session.cleared'],
   tables: ['session_clear'],
@@ -84,7 +92,7 @@ const fold = (events: readonly StoredEvent[]): readonly ClearRow[] => {
       row.facts.message_count = data.messageCount ?? null;
       row.facts.subagent_count = data.subagentCount ?? null;
       row.facts.peer_thread_count = data.peerThreadCount ?? null;
-      row.facts.trailing_text = data.trailingText === null ? null : JSON.stringify(data.trailingText);
+      row.facts.trailing_text = columnJsonOrNull(data.trailingText);
     }
   }
   // In one order, so that two workers never wait for each other in a circle.
