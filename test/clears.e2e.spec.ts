@@ -53,6 +53,11 @@ const complete = (sessionId: string, clearId: string, body: object = deleted) =>
   clients.post(`/sessions/${encodeURIComponent(sessionId)}/clears/${encodeURIComponent(clearId)}/completion`, body);
 
 describe('a clear', () => {
+  it.each(['.', '..'])('has no id that clients take out of a path, or it could never be completed: %s', async (id) => {
+    const refused = await start('dots', clear(id));
+    expect([refused.status, refused.body.errors[0].pointer]).toEqual([422, '/clearId']);
+  });
+
   it('runs its hooks around what is deleted and stands in the view with all of it', async () => {
     const started = await start('one', clear('c-1', { turnId: 't-9', occurredAt: '2026-11-30T10:00:00+01:00' }));
     expect([started.status, started.body.state]).toEqual([200, 'open']);

@@ -10,6 +10,7 @@ import {
   AccountCommandHandler,
   actorOf,
   Allow,
+  IsPathName,
   IsText,
   IsWireId,
   maxBodyBytes,
@@ -30,7 +31,7 @@ import { replayable } from './replayable.js';
 
 class StartClearBody extends StepBody {
   @ApiProperty({ description: "The runtime's own id of this clear, for as long as it repeats it." })
-  @IsWireId()
+  @IsPathName()
   clearId!: string;
 
   @ApiProperty()
