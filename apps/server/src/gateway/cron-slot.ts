@@ -38,7 +38,7 @@ import { Answers } from './answers.js';
 import { CronStreams, type FoundJob, type FoundRun } from './cron-streams.js';
 import { inTurn } from './held-claim.js';
 import { HookFiring } from './hook-firing.js';
-import { inUtc } from './instants.js';
+import { millisecondOf } from './instants.js';
 import { hookOrder, IsLease, longestLease, StepBody, stepFields } from './lifecycle-body.js';
 import {
   appendUnlessMoved,
@@ -137,7 +137,7 @@ export class TakeSlot extends AccountCommand<SlotAnswer> {
     readonly body: Readonly<SlotBody>,
   ) {
     super(meta);
-    const slotAt = inUtc(body.slotAt);
+    const slotAt = millisecondOf(body.slotAt);
     this.slot = { runId: runIdOf(meta.account, jobId, slotAt), jobId, slotAt };
   }
 }

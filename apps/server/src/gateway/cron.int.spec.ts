@@ -43,6 +43,7 @@ describe('a slot', () => {
     const { store, world } = fresh();
     const answer = await world.slot('j', ten);
     expect(await world.slot('j', '2026-11-30T12:00:00+02:00')).toEqual(answer);
+    expect(await world.slot('j', '2026-11-30T10:00:00.000917Z')).toEqual(answer);
     await world.complete(answer.runId);
     expect(await world.slot('j', ten)).toEqual(answer);
     expect(await fired(store, 'cronJobFiring')).toHaveLength(1);
