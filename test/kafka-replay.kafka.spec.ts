@@ -94,7 +94,7 @@ describe('a replay into a topic', () => {
   }, 120_000);
 
   it('refuses the topics of the log, which consumers would take for it', async () => {
-    for (const name of ['events', 'blobs', 'keys', 'checkpoints']) {
+    for (const name of ['events', 'events.another-account', 'blobs', 'keys', 'checkpoints']) {
       const { code, err } = await replay('--to', `topic:${prefix}.${name}`);
       expect([code, err]).toEqual([1, expect.stringContaining('the relay')]);
     }
