@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { compile, compilerName } from './compile.js';
@@ -78,6 +79,11 @@ describe('TypeScript', () => {
 });
 
 describe('several files', () => {
+  it('are what was sent, also where a file of that name lies in the folder of the program', async () => {
+    expect(existsSync('jest.config.js')).toBe(true);
+    expect(await runs(files('jest.config.js', { 'jest.config.js': 'export {}; globalThis.out = 1;' }))).toBe(1);
+  });
+
   it('become one script; imports resolve among them', async () => {
     expect(
       await runs(

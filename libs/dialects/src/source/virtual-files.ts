@@ -6,12 +6,13 @@ import type { Loader, OnLoadArgs, OnLoadResult, OnResolveArgs, OnResolveResult, 
  */
 export const virtualFiles = (
   files: ReadonlyMap<string, string>,
+  entry: string,
   module: (name: string) => string | null = () => null,
 ): Plugin => ({
   name: 'plugin-files',
   setup: (bundler) => {
     // No flags: the bundler reads these as Go's regular expressions, which know no `u`.
-    bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, module, args));
+    bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, entry, module, args));
     bundler.onLoad({ filter: /.*/, namespace }, (args) => load(files, args));
     bundler.onLoad({ filter: /.*/, namespace: dialectNamespace }, ({ path }) => ({
       contents: module(path) ?? '',
@@ -25,10 +26,12 @@ const dialectNamespace = 'dialect';
 
 const resolve = (
   files: ReadonlyMap<string, string>,
+  entry: string,
   module: (name: string) => string | null,
   args: OnResolveArgs,
 ): OnResolveResult => {
-  if (args.kind === 'entry-point') return { path: args.path, namespace };
+  // Not the path that the bundler names: it writes `./` before one that is also a file where the program was started.
+  if (args.kind === 'entry-point') return { path: entry, namespace };
   const path = wanted(args);
   const found = path === null ? undefined : candidates(path).find((candidate) => files.has(candidate));
   if (found !== undefined) return { path: found, namespace };
