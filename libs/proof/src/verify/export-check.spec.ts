@@ -16,7 +16,9 @@ const signer = noteSigner(`hookledger/${logId}`, generateKeyPairSync('ed25519').
 const at = '2026-01-02T03:04:05.678Z';
 
 /** The bytes of an account's events; 300 of them, of which 280 are sealed. */
+const purgeAt = 200;
 const texts = Array.from({ length: 300 }, (_, n) => `{"account":"acme","data":{"n":${n}}}`);
+texts[purgeAt] = `{"account":"acme","data":{"ranges":[{"first":"10","last":"19"}]},"type":"retention.purged"}`;
 const leaves = texts.map((text) => bytesOfHash(leafHashOf(Buffer.from(`\0${text}`))));
 const tiles = new Map<string, Uint8Array>();
 const roots = new Map<number, Buffer>();
@@ -161,6 +163,23 @@ describe('an export as it was made', () => {
   it('says that its keys are its own where none were given', async () => {
     const { summary } = await verified(exportOf({ positions: from(0, 9) }));
     expect(summary.notes.join(' ')).toContain('The public keys are the export’s own');
+  });
+
+  it('says how many positions are left out as purged on the word of its manifest alone', async () => {
+    const left = [...from(0, 9), ...from(20, 220)];
+    const recorded = await verified(exportOf({ positions: left, manifest: { purged: [range(10, 19)] } }));
+    expect(recorded.summary.notes.join(' ')).not.toContain('purged');
+    const early = left.filter((position) => position < purgeAt);
+    const before = await verified(exportOf({ positions: early, manifest: { purged: [range(10, 19)] } }));
+    expect(before.named).toEqual([]);
+    expect(before.summary.notes.join(' ')).toContain(
+      '10 positions are left out as purged, and no purge in this export',
+    );
+    const hiding = left.filter((position) => position < 30 || position > 32);
+    const forged = await verified(
+      exportOf({ positions: hiding, manifest: { purged: [range(10, 19), range(30, 32)] } }),
+    );
+    expect(forged.summary.notes.join(' ')).toContain('3 positions are left out as purged');
   });
 
   it('fits a checkpoint file that somebody kept, and a file of another log does not fit it', async () => {

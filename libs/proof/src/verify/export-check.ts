@@ -5,6 +5,7 @@ import { signedRootOf } from './checkpoint-check.js';
 import type { Fault, FaultCode, OnFault } from './fault.js';
 import { bytesOfHash, hexOf, leafHashOf } from './hashes.js';
 import type { OutsideLine } from './outside-check.js';
+import { spansOf, uncoveredBy, type Span } from './purge-claims.js';
 import { readRoundLine } from '../sealing-round.js';
 import type { LogKey, TrustedKeys } from './trusted-keys.js';
 
@@ -94,6 +95,8 @@ class ExportVerification {
   private readonly heads = new Map<number, Uint8Array>();
   private head: Head | null = null;
   private counts = { events: 0, proven: 0, unsealed: 0, checkpoints: 0 };
+  /** What purges removed, by the events of this export that are proven. */
+  private readonly purges: Span[] = [];
 
   constructor(
     private readonly source: ExportSource,
@@ -201,7 +204,7 @@ class ExportVerification {
 
   private checkEvent(line: Buffer, { position, leaf, path }: ProofLine): void {
     const hash = leafHashOf(Buffer.concat([leafMark, line]));
-    const event = jsonOf(line.toString('utf8')) as { readonly account?: unknown } | null;
+    const event = jsonOf(line.toString('utf8')) as LineEvent | null;
     if (event?.account !== this.manifest.account) {
       const found = event === null ? 'the line is no event' : 'the event is of another account';
       this.fault('event-unreadable', `events.jsonl line ${this.counts.events}`, found, position);
@@ -219,9 +222,10 @@ class ExportVerification {
     const { head } = this;
     // Without a checkpoint that holds there is nothing for a path to lead to; that is a fault of its own.
     if (head === null) return;
-    if (verifyInclusion(bytesOfHash(hash), BigInt(position), BigInt(head.size), path, head.root))
+    if (verifyInclusion(bytesOfHash(hash), BigInt(position), BigInt(head.size), path, head.root)) {
       this.counts.proven += 1;
-    else
+      if (event?.type === 'retention.purged') this.purges.push(...spansOf(event.data?.ranges));
+    } else
       this.fault(
         'proof-wrong',
         'proofs.jsonl',
@@ -307,7 +311,14 @@ class ExportVerification {
 
   private noted(keys: TrustedKeys): readonly string[] {
     const { unsealed } = this.counts;
-    const { files, complete, checkpoint } = this.manifest;
+    const { files, complete, checkpoint, purged } = this.manifest;
+    // A purge after the last event of the export is not in it, so its manifest alone may say so. A forger's says it too.
+    const claimed = uncoveredBy(this.purges, spansOf(purged));
+    if (claimed > 0) {
+      this.notes.push(
+        `${claimed} positions are left out as purged, and no purge in this export says so: ask for the log to be verified.`,
+      );
+    }
     if (keys.from === 'record') {
       this.notes.push(
         'The public keys are the export’s own: whoever forged it could have made them. Give them with --log-key or --checkpoints.',
@@ -323,6 +334,13 @@ class ExportVerification {
     }
     return this.notes;
   }
+}
+
+/** What is looked at in the text of an event. */
+interface LineEvent {
+  readonly account?: unknown;
+  readonly type?: unknown;
+  readonly data?: { readonly ranges?: unknown } | null;
 }
 
 const leafMark = Buffer.from([0]);
