@@ -93,7 +93,11 @@ const bundle = async (
   const broken = [...known].find(([, text]) => !text.isWellFormed());
   if (broken !== undefined) return loneSurrogate(broken[0]);
   const bundled = await withEsbuild(async () => {
-    const { outputFiles } = await build({ ...bundling, entryPoints: [entry], plugins: [virtualFiles(known, entry, module)] });
+    const { outputFiles } = await build({
+      ...bundling,
+      entryPoints: [entry],
+      plugins: [virtualFiles(known, entry, module)],
+    });
     return outputFiles[0]?.text ?? '';
   });
   return typeof bundled === 'string' ? { kind: 'compiled', code: bundled, compiler: compilerName } : bundled;
