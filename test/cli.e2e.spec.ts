@@ -9,6 +9,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -241,8 +242,14 @@ describe('doctor', () => {
       await server.call('POST', '/v1/accounts/default/hooks/middleware/systemPrompt', {
         body: { context: JSON.parse(context('hello')) as unknown },
       });
-      const lost = await examine(dataDir, { HOOKLEDGER_MASTER_KEY: 'ab'.repeat(32) });
-      expect([lost.code, stateOf(lost.report, 'master-key')]).toEqual([1, ['problem', 'ok', 'warning']]);
+      // With the old key still in the folder it is the beginning of a change of keys; without it, content is lost.
+      const another = { HOOKLEDGER_MASTER_KEY: 'ab'.repeat(32) };
+      const changing = await examine(dataDir, another);
+      expect([changing.code, stateOf(changing.report, 'master-key')]).toEqual([0, ['warning', 'ok', 'warning']]);
+      renameSync(join(dataDir, 'master.key'), join(dataDir, 'aside'));
+      const lost = await examine(dataDir, another);
+      expect([lost.code, stateOf(lost.report, 'master-key')]).toEqual([1, ['problem', 'ok']]);
+      renameSync(join(dataDir, 'aside'), join(dataDir, 'master.key'));
       await server.stop();
 
       const secret = readFileSync(join(dataDir, 'master.key'), 'utf8');
