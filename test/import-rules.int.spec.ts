@@ -50,6 +50,7 @@ const fixtures: readonly Fixture[] = [
   { path: 'libs/sdk/src/wrong.ts', text: uses('#record'), breaks: ['libs-sdk'] },
   { path: 'libs/dialects/src/wrong.ts', text: uses('#sandbox'), breaks: ['libs-dialects'] },
   { path: 'libs/event-store/src/wrong.ts', text: uses('#sealing'), breaks: ['libs-event-store'] },
+  { path: 'libs/kafka/src/wrong.ts', text: uses('#sealing'), breaks: ['libs-kafka'] },
   { path: 'libs/proof/src/wrong.ts', text: uses('#event-store'), breaks: ['libs-proof'] },
   { path: 'libs/sealing/src/wrong.ts', text: uses('#audit'), breaks: ['libs-sealing'] },
   { path: 'libs/plugins/src/wrong.ts', text: uses('#sealing'), breaks: ['libs-plugins'] },
@@ -90,8 +91,8 @@ const fixtures: readonly Fixture[] = [
   { path: 'apps/server/src/pg.ts', text: uses('pg'), breaks: ['postgres-behind-the-store'] },
   { path: 'libs/event-store/src/postgres/pg.ts', text: uses('pg'), breaks: [] },
   { path: 'migrations/m1.ts', text: uses('typeorm'), breaks: [] },
-  { path: 'apps/server/src/control/kafka.ts', text: uses('kafkajs'), breaks: ['kafka-behind-one-file'] },
-  { path: 'apps/server/src/worker/kafka-relay.ts', text: uses('kafkajs'), breaks: [] },
+  { path: 'apps/server/src/control/kafka.ts', text: uses('kafkajs'), breaks: ['kafka-behind-the-port'] },
+  { path: 'libs/kafka/src/kafkajs-other.ts', text: uses('kafkajs'), breaks: [] },
   { path: 'libs/firing/src/ivm.ts', text: uses('isolated-vm'), breaks: ['isolates-in-the-sandbox'] },
   { path: 'libs/sandbox/src/ivm.ts', text: uses('isolated-vm'), breaks: [] },
   {
