@@ -190,4 +190,14 @@ describe('hookledger keys rotate', () => {
     const ready = await server.call('GET', '/health/ready', { key: null });
     expect(ready.body).toMatchObject({ sealer: 'ok' });
   }, 120_000);
+
+  it('raises no alarm over keys that were destroyed, however many rotations ago', async () => {
+    const erased = await server.call('POST', `${base}/erasures`, { body: { scope: { sessionId: 's-1' } } });
+    expect([erased.status, erased.text]).toEqual([201, erased.text]);
+    for (let rotation = 0; rotation < 2; rotation += 1) {
+      expect((await run(['keys', 'rotate', '--json'])).code).toBe(0);
+    }
+    const { code, out } = await run(['verify']);
+    expect([code, out]).toEqual([0, expect.stringContaining('No fault was found.')]);
+  }, 120_000);
 });

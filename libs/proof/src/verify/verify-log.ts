@@ -220,8 +220,10 @@ class LogVerification {
     for await (const rows of this.source.dataKeys()) {
       for (const row of rows) {
         const opening = this.checkDataKey(row);
-        // A master key that was never in force is none that somebody forgot to give.
-        if (opening === 'changed' || !masters.includes(row.master)) this.changedKeys.set(row.id, 'unnamed');
+        // A master key that was never in force is none that somebody forgot to give. A key that was destroyed is under
+        // none: its row names the one of that time, however many rotations ago.
+        const isUnderNone = row.wrapped !== null && !masters.includes(row.master);
+        if (opening === 'changed' || isUnderNone) this.changedKeys.set(row.id, 'unnamed');
         else if (opening === 'unknown') unknown += 1;
       }
       this.counts.dataKeys += rows.length;
