@@ -1,3 +1,5 @@
+import { availableParallelism } from 'node:os';
+
 const shared = {
   testEnvironment: 'node',
   testEnvironmentOptions: { customExportConditions: ['hookledger-source', 'node', 'node-addons'] },
@@ -31,6 +33,8 @@ export const suite = (displayName, testMatch, testPathIgnorePatterns = []) => ({
 /** unit: pure. int: real Postgres or real sandbox processes. e2e: the running program. For kafka: jest.kafka.config.js. */
 export default {
   globalSetup: '<rootDir>/test/support/require-node-24.js',
+  // Most suites wait for a database or a program: two at once take the time of one, also on two cores.
+  maxWorkers: Math.max(2, availableParallelism() - 1),
   projects: [
     suite(
       'unit',
