@@ -78,6 +78,11 @@ describe('the master key', () => {
     expect(states({ environment: hex })).toEqual(['ok']);
     makeKey();
     expect(states({ environment: hex })).toEqual(['ok', 'warning']);
+    // The file is the one in force: what the environment gives opens nothing.
+    const { id } = makeKey();
+    const words = examine({ environment: hex, masters: [id] }).map((finding) => finding.words);
+    expect(words[0]).toContain(`under the one in ${dataDir}`);
+    expect(words.join(' ')).not.toContain('HOOKLEDGER_MASTER_KEY_NEXT');
   });
 
   it('is a problem when it is none, or when others may read it', () => {

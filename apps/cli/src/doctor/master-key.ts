@@ -44,7 +44,10 @@ const examineAbsence = ({ dataDir, databaseExists, masters }: KeyQuestion): Find
   );
 };
 
-const examineUse = ({ first, byId }: MasterKeys, { masters, dataDir }: KeyQuestion): readonly Finding[] => {
+const examineUse = (
+  { first, byId }: MasterKeys,
+  { masters, dataDir, nextEnvironment }: KeyQuestion,
+): readonly Finding[] => {
   const others = (masters ?? []).filter((id) => id !== first.id);
   const unknown = others.filter((id) => byId(id) === undefined);
   if (unknown.length > 0) {
@@ -58,13 +61,19 @@ const examineUse = ({ first, byId }: MasterKeys, { masters, dataDir }: KeyQuesti
       warning(
         'master-key',
         first.source === 'environment' && masters?.includes(first.id) === false
-          ? 'Every key is under HOOKLEDGER_MASTER_KEY_NEXT: make it HOOKLEDGER_MASTER_KEY and restart.'
+          ? `No key is under HOOKLEDGER_MASTER_KEY, but under ${placeOfOther(nextEnvironment, dataDir)}.`
           : 'A change of the master key has begun and is not through: run hookledger keys rotate again.',
       ),
     ];
   }
   return [];
 };
+
+/** Where the key in force was found that the environment does not give first, and what to do about it. */
+const placeOfOther = (nextEnvironment: string | undefined, dataDir: string): string =>
+  nextEnvironment === undefined || nextEnvironment.trim() === ''
+    ? `the one in ${dataDir}: leave HOOKLEDGER_MASTER_KEY out, or give it that key, and restart`
+    : 'HOOKLEDGER_MASTER_KEY_NEXT: make it HOOKLEDGER_MASTER_KEY and restart';
 
 const examinePlaces = (key: MasterKey, { dataDir }: KeyQuestion): readonly Finding[] => {
   if (key.source === 'environment') {

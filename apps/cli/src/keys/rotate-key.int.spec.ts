@@ -153,6 +153,17 @@ describe('a rotation of the master key', () => {
     expect(await rotations()).toEqual([]);
   });
 
+  it('goes from a key in the data folder to none that its servers would not find', async () => {
+    const opens = await sealSome(1);
+    await expect(rotate({ nextEnvironment: hex('b') })).rejects.toThrow('Nothing was changed');
+    await opens(sealingOf());
+    expect(await rotations()).toEqual([]);
+    // Given to every server by the environment first, it goes on from there.
+    const current = { environment: readFileSync(join(dataDir, 'master.key'), 'utf8').trim() };
+    expect((await rotate({ ...current, nextEnvironment: hex('b') })).formerFile).toBeNull();
+    await opens(sealingOf({ environment: hex('b') }));
+  });
+
   it('does not make another next key where the one in force is lost', async () => {
     await sealSome(1);
     await expect(rotate({}, dyingAfter(sql, 6))).rejects.toThrow();

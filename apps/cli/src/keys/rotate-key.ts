@@ -96,6 +96,14 @@ const currentKey = ({ dataDir, environment }: RotateOrder): KeyText => {
 /** The key that the environment names, else the one that was made before, else a new one in the data folder. */
 const nextKey = (order: RotateOrder, current: KeyText, inForce: string | null): KeyText => {
   const given = order.nextEnvironment?.trim() ?? '';
+  if (given !== '' && current.key.source === 'file') {
+    // The servers of this folder look for their next key in it: one that only the environment of this command gives
+    // would leave them without the key in force, and could be lost with the shell it was typed in.
+    throw new Failure(
+      'The master key in use is in the data folder, and HOOKLEDGER_MASTER_KEY_NEXT is for one that HOOKLEDGER_MASTER_KEY ' +
+        'gives. Leave it out, or give every server the one in use as HOOKLEDGER_MASTER_KEY first. Nothing was changed.',
+    );
+  }
   if (given !== '') return keyFromText(given, 'HOOKLEDGER_MASTER_KEY_NEXT');
   if (current.key.source === 'environment') {
     throw new Failure(
