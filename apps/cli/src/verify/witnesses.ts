@@ -84,8 +84,10 @@ export const readLogKeys = (text: string): readonly LogKey[] | null => {
 
 const storedKeys = (text: string): readonly StoredKey[] => {
   try {
-    const { keys } = JSON.parse(text) as { readonly keys?: unknown };
-    return Array.isArray(keys) ? (keys as readonly StoredKey[]) : [];
+    // `log-keys.json`, or the answer of `GET /v1/log-keys` as somebody kept it.
+    const { keys, items } = JSON.parse(text) as { readonly keys?: unknown; readonly items?: unknown };
+    const found = keys ?? items;
+    return Array.isArray(found) ? (found as readonly StoredKey[]) : [];
   } catch {
     return [];
   }
