@@ -259,3 +259,13 @@ describe('retention and purging', () => {
     expect((await call('GET', '/purges', { key: auditor })).body.items.length).toBe(2);
   }, 90_000);
 });
+
+describe('reading what is kept and what is not', () => {
+  it('is on record, like every reading of the record', async () => {
+    const paths = ['/holds', '/erasures', '/purges', '/retention'];
+    for (const path of paths) expect((await call('GET', path, { key: auditor })).status).toBe(200);
+    const reads = (await call('GET', '/events?type=audit.read&limit=500')).body.items;
+    const read = new Set(reads.map(({ data }: { data: { path: string } }) => data.path));
+    expect(paths.filter((path) => !read.has(path))).toEqual([]);
+  });
+});

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Body, Controller, Get, HttpStatus, Inject, Post, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpStatus, Inject, Post, Res, UseInterceptors } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
@@ -38,6 +38,7 @@ import { systemAccount } from '../accounts/directory-state.js';
 import { pageById, type Page } from '../accounts/paging.js';
 import { ReasonBody } from '../accounts/reason.js';
 import { Readings } from '../audit/readings.js';
+import { RecordReads } from '../audit/record-reads.js';
 import { ErasureWork, erasureTypes, foldErasures, type Erasure, type PayloadErased } from './erasure-work.js';
 import { KeepingLog, type KeepingChange } from './keeping-log.js';
 import { erasureSchema, erasuresSchema } from './keeping-schemas.js';
@@ -217,6 +218,7 @@ export class ErasureRoutes {
 
   @Get()
   @Allow('auditor')
+  @UseInterceptors(RecordReads)
   @ApiOperation({ summary: 'Erasures' })
   @ApiOkResponse({ schema: erasuresSchema })
   async list(
@@ -234,6 +236,7 @@ export class ErasureRoutes {
 
   @Get(':erasure')
   @Allow('auditor')
+  @UseInterceptors(RecordReads)
   @ApiOperation({ summary: 'One erasure' })
   @ApiOkResponse({ schema: erasureSchema })
   async read(

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Body, Controller, Delete, Get, Headers, HttpCode, Inject, Post, Res } from '@nestjs/common';
+import { Body, Controller, Delete, Get, Headers, HttpCode, Inject, Post, Res, UseInterceptors } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import {
   ApiCreatedResponse,
@@ -45,6 +45,7 @@ import type { Sealing } from '#sealing';
 import { completing } from '../accounts/completion.js';
 import { pageById, type Page } from '../accounts/paging.js';
 import { ReasonBody, reasonQuery, sealReason } from '../accounts/reason.js';
+import { RecordReads } from '../audit/record-reads.js';
 import { KeepingLog } from './keeping-log.js';
 import { holdSchema, holdsSchema } from './keeping-schemas.js';
 import { HoldScopeBody, onlyField } from './scopes.js';
@@ -198,6 +199,7 @@ export class HoldRoutes {
 
   @Get()
   @Allow('auditor')
+  @UseInterceptors(RecordReads)
   @ApiOperation({ summary: 'The holds in force' })
   @ApiOkResponse({ schema: holdsSchema })
   async list(

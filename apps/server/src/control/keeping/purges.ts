@@ -1,4 +1,4 @@
-import { Body, Controller, Get, HttpStatus, Inject, Post, Res } from '@nestjs/common';
+import { Body, Controller, Get, HttpStatus, Inject, Post, Res, UseInterceptors } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiOkResponse, ApiOperation, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import { IsBoolean } from 'class-validator';
@@ -28,6 +28,7 @@ import { claimLost } from '../accounts/change-account.js';
 import { completing } from '../accounts/completion.js';
 import { pageById, type Page } from '../accounts/paging.js';
 import { ReasonBody, sealReason } from '../accounts/reason.js';
+import { RecordReads } from '../audit/record-reads.js';
 import { KeepingLog } from './keeping-log.js';
 import { purgeSchema, purgesSchema } from './keeping-schemas.js';
 import { foldPurges, purgeTypes, PurgeWork, type Purge } from './purge-work.js';
@@ -104,6 +105,7 @@ export class PurgeRoutes {
 
   @Get()
   @Allow('auditor')
+  @UseInterceptors(RecordReads)
   @ApiOperation({ summary: 'What was purged' })
   @ApiOkResponse({ schema: purgesSchema })
   async list(

@@ -1,4 +1,4 @@
-import { Body, Controller, Get, Headers, Inject, Put, Res } from '@nestjs/common';
+import { Body, Controller, Get, Headers, Inject, Put, Res, UseInterceptors } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiProperty, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
@@ -25,6 +25,7 @@ import { asData, eventTypes, type EventType, type JsonObject } from '#record';
 import type { Sealing } from '#sealing';
 import { completing } from '../accounts/completion.js';
 import { ReasonBody, sealReason } from '../accounts/reason.js';
+import { RecordReads } from '../audit/record-reads.js';
 import { KeepingLog } from './keeping-log.js';
 import { retentionSchema } from './keeping-schemas.js';
 
@@ -128,6 +129,7 @@ export class RetentionRoutes {
 
   @Get()
   @Allow('auditor')
+  @UseInterceptors(RecordReads)
   @ApiOperation({ summary: 'For how long events are kept, by class' })
   @ApiOkResponse({ schema: retentionSchema(eventClasses) })
   async read(@Account() account: string, @Res({ passthrough: true }) reply: FastifyReply): Promise<RetentionView> {
