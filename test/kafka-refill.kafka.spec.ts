@@ -318,6 +318,23 @@ describe('a database that is lost', () => {
     expect(await isEmpty(database)).toBe(true);
   }, 120_000);
 
+  it('stays empty when another event stands at a position too, and is told which', async () => {
+    await copyTopics('forked', () => true);
+    const { events } = topicNames('forked');
+    const copied: ConsumedMessage[] = [];
+    const handle = (read: readonly ConsumedMessage[]): Promise<void> => Promise.resolve(void copied.push(...read));
+    await kafka.readTopic({ topic: events, handle });
+    const other = copied.find(({ headers }) => headers.ce_globalposition === '100');
+    const producer = await kafka.producer([{ name: events, partitions, maxMessageBytes: 1_000_000 }]);
+    const headers = { ...other?.headers, ce_globalposition: '99' };
+    await producer.send(events, [{ key: other?.key ?? '', value: other?.value ?? null, headers }]);
+    await producer.close();
+    const database = await emptyDatabase();
+    const ran = await refill(database.url, 'forked');
+    expect([ran.code, ran.said]).toEqual([1, expect.stringContaining('two different events at position 99')]);
+    expect(await isEmpty(database)).toBe(true);
+  }, 120_000);
+
   it('stays empty under another master key', async () => {
     const database = await emptyDatabase();
     const ran = await refill(database.url, 'hookledger', { HOOKLEDGER_MASTER_KEY: 'ab'.repeat(32) });

@@ -164,6 +164,15 @@ describe('topics that are read as one log', () => {
     expect(positions).toEqual(range(0, 9_000));
   });
 
+  it('tell of every event at a position that was there already', async () => {
+    const events = range(0, 20).map((position) => eventAt(position, 's'));
+    const repeated: bigint[] = [];
+    const again = new Map([[9, 3]]);
+    const note = ({ globalPosition }: StoredEvent): unknown => repeated.push(globalPosition);
+    const { positions } = await merged(relayed(events, 2, again), { repeated: note });
+    expect([positions, repeated]).toEqual([range(0, 20), range(7, 10)]);
+  });
+
   it('tell which positions are in none of them, at the beginning and between', async () => {
     const events = range(0, 40).map((position) => eventAt(position, `s${String(position % 5n)}`));
     const lost = events.filter(({ globalPosition: at }) => at > 2n && (at < 10n || at > 19n));

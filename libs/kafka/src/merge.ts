@@ -47,6 +47,8 @@ export interface MergeOptions {
   readonly missing: (gap: Gap) => Promise<readonly StoredEvent[]>;
   /** A message that is no event of this program is passed over. */
   readonly foreign?: (message: ConsumedMessage, why: string) => void;
+  /** An event at a position that another message had already; it is passed over. A repeat of the relay is the same event. */
+  readonly repeated?: (stored: StoredEvent) => void;
   /** With `never`: the cluster was lost, and is tried again. */
   readonly trouble?: (error: unknown) => void;
   readonly signal?: AbortSignal;
@@ -215,7 +217,10 @@ class TopicMerge {
       if (stored === null) continue;
       const { globalPosition } = stored;
       if (globalPosition > partition.seen) partition.seen = globalPosition;
-      if (globalPosition < this.expected || this.waiting.has(globalPosition)) continue;
+      if (globalPosition < this.expected || this.waiting.has(globalPosition)) {
+        this.options.repeated?.(stored);
+        continue;
+      }
       const place = placeOf(message);
       this.waiting.set(globalPosition, { event: { ...stored, place }, partition });
       partition.messages += 1;

@@ -1,3 +1,4 @@
+import type { Sql } from '#event-store';
 import type { Gap, MergedEvent } from '#kafka';
 import { mergeTopics } from '#kafka';
 import type { LogFormat, NoteVerifier, RowTagKey } from '#proof';
@@ -63,6 +64,7 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
   const tagKey = rowTagKey(root);
   const log = emptyLog();
   let foreign = 0;
+  const repeats: Repeat[] = [];
   const merge = mergeTopics({
     kafka,
     topics: names.allEvents,
@@ -88,8 +90,12 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
       return Promise.resolve([]);
     },
     foreign: () => (foreign += 1),
+    repeated: ({ globalPosition, bytes }) => {
+      repeats.push({ position: globalPosition, leaf: leafHash(bytes) });
+    },
   });
   await merge.ended;
+  await checkRepeats(sql, repeats);
   checkHoles(log, names.allEvents);
   if (foreign > 0) warn(`${String(foreign)} messages are no events of a log, and were passed over.`);
   await writeEnd(refilling, log, root);
@@ -99,6 +105,30 @@ export const refillEvents = async (refilling: Refilling): Promise<RefilledLog> =
     erasedBlobs: [...log.erasedBlobs],
     verifiers: log.logKeys.map(({ verifier }) => verifier),
   };
+};
+
+interface Repeat {
+  readonly position: bigint;
+  readonly leaf: Uint8Array;
+}
+
+const repeatsAtOnce = 2_000;
+
+/** A repeat is the same event; another one at its position was written by a second database of the same log. */
+const checkRepeats = async (sql: Sql, repeats: readonly Repeat[]): Promise<void> => {
+  for (let at = 0; at < repeats.length; at += repeatsAtOnce) {
+    const some = repeats.slice(at, at + repeatsAtOnce);
+    const [other] = await sql.query<{ position: string }>(
+      `select e.position from unnest($1::bigint[], $2::bytea[]) r(position, leaf)
+       join event e on e.position = r.position where e.leaf <> r.leaf order by e.position limit 1`,
+      [some.map(({ position }) => String(position)), some.map(({ leaf }) => Buffer.from(leaf))],
+    );
+    if (other !== undefined) {
+      throw new RefillRefused(
+        `The topics have two different events at position ${other.position} of the log. They are of two databases: one of them went on from an older copy of the other.`,
+      );
+    }
+  }
 };
 
 const emptyLog = (): MutableLog => ({
