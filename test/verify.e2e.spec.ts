@@ -1,4 +1,5 @@
 import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -162,6 +163,33 @@ describe('the verifier of one file', () => {
       expect(ran.code).toBe(1);
     } finally {
       writeFileSync(file, before);
+    }
+  }, 60_000);
+
+  it('ends with 2 for an export that proves nothing, which anybody could have written', async () => {
+    const folder = folderOf(unpacked);
+    const [proofs, checkpointFile, manifest] = ['proofs.jsonl', 'checkpoints.jsonl', 'manifest.json'].map((name) =>
+      join(folder, name),
+    );
+    if (proofs === undefined || checkpointFile === undefined || manifest === undefined) throw new Error('no files');
+    const before = [proofs, checkpointFile, manifest].map((file) => [file, readFileSync(file, 'utf8')] as const);
+    const unproven = readFileSync(proofs, 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.stringify({ ...(JSON.parse(line) as object), proof: null }));
+    writeFileSync(proofs, `${unproven.join('\n')}\n`);
+    writeFileSync(checkpointFile, '');
+    const told = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly files: object };
+    const files = Object.keys(told.files).map((name) => {
+      const bytes = readFileSync(join(folder, name));
+      return [name, { bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }] as const;
+    });
+    writeFileSync(manifest, JSON.stringify({ ...told, checkpoint: null, files: Object.fromEntries(files) }));
+    try {
+      const ran = await run(verifier, [folder]);
+      expect([ran.code, ran.err]).toEqual([2, expect.stringContaining('Not one event of this export is proven')]);
+    } finally {
+      for (const [file, text] of before) writeFileSync(file, text);
     }
   }, 60_000);
 

@@ -60,7 +60,12 @@ export const tellExport = async (path: string, witnesses: OutsideWitnesses, form
   ).finally(() => progress.stop());
   faults.end();
   write(form === 'json' ? [JSON.stringify({ kind: 'summary', ...summary })] : sumLines(summary, exportWords(summary)));
-  return summary.ok ? 0 : 1;
+  if (!summary.ok) return 1;
+  if (summary.events === 0 || summary.proven > 0) return 0;
+  console.error(
+    'Not one event of this export is proven: anybody could have written it. Export again once it is sealed.',
+  );
+  return 2;
 };
 
 const write = (lines: readonly string[]): void => {
