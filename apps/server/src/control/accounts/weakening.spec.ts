@@ -10,7 +10,7 @@ const loosenings: readonly (readonly [Partial<Settings>, Partial<Settings>])[] =
   [{ timeouts: { middleware: 500 } }, { timeouts: { middleware: 499 } }],
   [{}, { timeouts: { middleware: 1 } }],
   [{}, { timeouts: { kohaku: 4_999 } }],
-  [{}, { timeouts: { openclaw: 599_999 } }],
+  [{}, { timeouts: { openclaw: 1_000 } }],
   [{ timeouts: { kohaku: 6_000 } }, {}],
   [{ openclawHookGates: { p: { allowConversationAccess: true } } }, {}],
   [{}, { openclawHookGates: { p: { allowPromptInjection: false } } }],

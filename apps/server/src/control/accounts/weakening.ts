@@ -32,7 +32,7 @@ type DialectName = keyof Settings['timeouts'];
 const dialects: readonly DialectName[] = ['middleware', 'openclaw', 'kohaku'];
 
 /** The own limits of dialects that this program does not run, ms. */
-const ownLimits: { readonly [D in DialectName]?: number } = { openclaw: 600_000, kohaku: 5_000 };
+const ownLimits: { readonly [D in DialectName]?: number } = { kohaku: 5_000 };
 
 const lessTime = (before: Settings['timeouts'], after: Settings['timeouts']): boolean =>
   dialects.some((name) => limitsOf(name).some((own) => (after[name] ?? own) < (before[name] ?? own)));
