@@ -143,6 +143,8 @@ const unsettled = async (sql: Sql): Promise<readonly string[]> => {
 interface Ran {
   readonly code: number | null;
   readonly said: string;
+  /** Standard output alone. */
+  readonly out: string;
 }
 
 const startCli = (args: readonly string[], env: Record<string, string>): { child: ChildProcess; ran: Promise<Ran> } => {
@@ -150,8 +152,10 @@ const startCli = (args: readonly string[], env: Record<string, string>): { child
     env: { PATH: process.env.PATH ?? '', HOOKLEDGER_DATA: '/tmp/hookledger-no-data-folder', ...env },
   });
   let said = '';
+  let out = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (piece) => (said += String(piece)));
-  return { child, ran: new Promise((resolve) => child.once('close', (code) => resolve({ code, said }))) };
+  child.stdout.on('data', (piece) => (out += String(piece)));
+  return { child, ran: new Promise((resolve) => child.once('close', (code) => resolve({ code, said, out }))) };
 };
 
 const refill = (url: string, prefix?: string, env: Record<string, string> = {}): Promise<Ran> =>
@@ -238,7 +242,7 @@ describe('a database that is lost', () => {
     const database = await emptyDatabase();
     const ran = await refill(database.url);
     expect([ran.code, ran.said]).toEqual([0, ran.said]);
-    expect(JSON.parse(ran.said)).toMatchObject({ warnings: [], purged: 4, position: String(await head()) });
+    expect(JSON.parse(ran.out)).toMatchObject({ warnings: [], purged: 4, position: String(await head()) });
     const sql = open(database);
     expect(await dump(sql)).toEqual(await dump(lostSql));
     const verified = await startCli(['verify'], environment(database.url)).ran;
@@ -290,9 +294,12 @@ describe('a database that is lost', () => {
     expect([ran.code, ran.said]).toEqual([0, ran.said]);
     const verified = await startCli(['verify'], environment(database.url)).ran;
     expect([verified.code, verified.said]).toEqual([0, verified.said]);
-    const whole = await dump(open(database));
-    const { event, tile, checkpoint, purged } = await dump(lostSql);
-    expect(whole).toMatchObject({ event, tile, checkpoint, purged });
+    // The topics have grown since the database was lost: what they give whole is what they must give without them.
+    await copyTopics('whole', () => true);
+    const whole = await emptyDatabase();
+    expect((await refill(whole.url, 'whole')).code).toBe(0);
+    const { event, tile, checkpoint, purged } = await dump(open(whole));
+    expect(await dump(open(database))).toMatchObject({ event, tile, checkpoint, purged });
 
     await copyTopics('leafless', (event) => !isPurged(event), 'none');
     const refused = await refill((await emptyDatabase()).url, 'leafless');

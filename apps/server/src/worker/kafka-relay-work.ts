@@ -213,6 +213,8 @@ class RelayWork {
     }
     await startOver(ownership);
     this.memory.sentBlobs.clear();
+    // What was sent and not noted went to the topics that are gone, too: noted now, it would never be in the new ones.
+    this.memory.unnoted = { keys: [], blobs: [] };
     this.options.log?.('warn', 'a topic has nothing of what was sent to it: the whole log is sent again', {
       sentBefore: String(position + 1n),
     });
