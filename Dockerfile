@@ -29,4 +29,4 @@ EXPOSE 3000
 HEALTHCHECK --interval=10s --timeout=3s --start-period=40s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:3000/health/ready').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # As the first process it must pass signals on and reap: run it with an init (docker run --init, compose: init: true).
-CMD ["node", "--max-semi-space-size=16", "dist/apps/server/src/main.js"]
+CMD ["node", "--max-semi-space-size=32", "dist/apps/server/src/main.js"]

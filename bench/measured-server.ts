@@ -5,6 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { createPool, sqlOver } from '#event-store';
+import { rowTagKey, type RowTagKey } from '#proof';
+import { loadMasterKeys, readRootSecret } from '#sealing';
 import { startTestCluster } from '../test/support/test-postgres.js';
 import type { Connection } from './http-client.js';
 import { openConnection } from './http-client.js';
@@ -16,6 +19,8 @@ export interface MeasuredServer {
   readonly databaseUrl: string;
   /** A database of the same cluster with the same tables, which no program follows. */
   readonly bareDatabaseUrl: string;
+  /** What the server tags the rows of its log with. */
+  rowTags(): Promise<RowTagKey>;
   /** Resolves when the read models have caught up, so that one round does not pay for the one before. */
   settled(): Promise<void>;
   /** A request of the API with the operator key. Rejects on any status but 2xx. */
@@ -67,6 +72,16 @@ export const startMeasuredServer = async (settings: Readonly<Record<string, stri
     pid: child.pid ?? -1,
     databaseUrl,
     bareDatabaseUrl,
+    rowTags: async () => {
+      const pool = createPool({ connectionString: databaseUrl });
+      const secret = await readRootSecret(
+        sqlOver(pool),
+        loadMasterKeys({ environment: undefined, nextEnvironment: undefined, dataDir }),
+      );
+      await pool.end();
+      if (secret === null) throw new Error('the server has made no secret yet');
+      return rowTagKey(secret);
+    },
     settled: () => caughtUp(url),
     call,
     firing: async (account, hook) => {

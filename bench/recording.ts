@@ -18,8 +18,9 @@ import { commandBody, fivePlugins, installation } from './plugins.js';
  */
 export const measureRecording = async (rounds: number, roundMs: number): Promise<readonly Figure[]> => {
   const server = await startMeasuredServer();
-  const followed = postgresEventStore({ connectionString: server.databaseUrl });
-  const unfollowed = postgresEventStore({ connectionString: server.bareDatabaseUrl });
+  const tagKey = await server.rowTags();
+  const followed = postgresEventStore({ connectionString: server.databaseUrl, tagKey });
+  const unfollowed = postgresEventStore({ connectionString: server.bareDatabaseUrl, tagKey });
   try {
     for (const plugin of fivePlugins) await server.call('POST', '/accounts/default/plugins', installation(plugin));
     const append = await bareAppend(server, followed);

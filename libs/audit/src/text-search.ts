@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { LogUnavailable, type Sql, type StoredEvent } from '#event-store';
 import type { Json, Sealed } from '#record';
 import { isSealed, type Sealing } from '#sealing';
@@ -20,6 +20,13 @@ interface Part {
 
 interface Use extends Part {
   readonly invocationId: string;
+}
+
+/** A sealed value as this batch opened it. */
+interface OpenedValue {
+  readonly parts: readonly Pick<Part, 'digest' | 'body'>[];
+  /** Where it was last met: what passes through a chain unchanged is noted once. */
+  lastUsedBy: string;
 }
 
 interface KeySample {
@@ -124,7 +131,7 @@ export const hasTrigramIndex = async (sql: Sql, table: TableName): Promise<boole
 };
 
 const takeTexts = async (events: readonly StoredEvent[], target: Target, sealing: Sealing): Promise<void> => {
-  const opened = new Map<string, readonly string[]>();
+  const opened = new Map<string, OpenedValue>();
   let uses: Use[] = [];
   let samples = new Map<string, KeySample>();
   let gathered = 0;
@@ -132,10 +139,13 @@ const takeTexts = async (events: readonly StoredEvent[], target: Target, sealing
     const { invocationId, account } = event;
     if (invocationId === undefined) continue;
     for (const sealed of sealedWithin(event.data)) {
+      const value = await openedValue(account, sealed, sealing, opened);
+      if (value.lastUsedBy === invocationId) continue;
+      value.lastUsedBy = invocationId;
       const keyId = '$blob' in sealed ? sealed.k : sealed.$sealed.k;
       samples.set(`${account}\0${keyId}`, { account, keyId, sample: sealed });
-      for (const body of await openedParts(account, sealed, sealing, opened)) {
-        uses.push({ account, keyId, invocationId, body, digest: createHash('sha256').update(body).digest() });
+      for (const { body, digest } of value.parts) {
+        uses.push({ account, keyId, invocationId, body, digest });
         gathered += body.length;
       }
     }
@@ -148,21 +158,22 @@ const takeTexts = async (events: readonly StoredEvent[], target: Target, sealing
   await write(target, uses, [...samples.values()]);
 };
 
-/** The same value passes through a chain unchanged; within a batch it is opened once. */
-const openedParts = async (
+/** Within a batch a value is opened once. */
+const openedValue = async (
   account: string,
   sealed: Sealed,
   sealing: Sealing,
-  opened: Map<string, readonly string[]>,
-): Promise<readonly string[]> => {
-  const key = '$blob' in sealed ? sealed.$blob : sealed.$sealed.b;
+  opened: Map<string, OpenedValue>,
+): Promise<OpenedValue> => {
+  const key = `${account}\0${'$blob' in sealed ? sealed.$blob : sealed.$sealed.b}`;
   const known = opened.get(key);
   if (known !== undefined) return known;
-  const value = await sealing.open(account, sealed).catch(asEventFault);
-  const parts = value.kind === 'open' ? partsOf(value.value) : [];
+  const content = await sealing.open(account, sealed).catch(asEventFault);
+  const bodies = content.kind === 'open' ? partsOf(content.value) : [];
+  const value = { parts: bodies.map((body) => ({ body, digest: hash('sha256', body, 'buffer') })), lastUsedBy: '' };
   if (opened.size > 500) opened.clear();
-  opened.set(key, parts);
-  return parts;
+  opened.set(key, value);
+  return value;
 };
 
 /**

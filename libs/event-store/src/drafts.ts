@@ -1,7 +1,7 @@
 import type { NewEvent, RecordedEvent } from '#record';
 import { asData, canonicalJson, schemaVersionOf, storedBytes } from '#record';
 import type { Append, StreamWrite } from './event-store.js';
-import { eventIds } from './event-ids.js';
+import { timeOrderedIds } from './time-ordered-ids.js';
 import { LogRefused } from './event-store.js';
 
 /** A stream's events with what the log gives them but their place in the stream. */
@@ -26,7 +26,7 @@ export interface WrittenEvent {
   readonly leaf: Buffer;
 }
 
-const nextId = eventIds();
+const nextId = timeOrderedIds();
 
 /**
  * Gives ids and times. Throws `LogRefused` for what no log could hold, so that it never meets the appends of others.

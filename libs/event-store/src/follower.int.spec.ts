@@ -107,6 +107,29 @@ describe('a follower', () => {
     expect(follower.lag()).toMatchObject({ positions: 0n, position: last, failures: 0 });
   });
 
+  it('does not go to the database for every event that does not concern it', async () => {
+    let steps = 0;
+    const counted: Sql = {
+      ...replica.sql,
+      transaction: (work) => {
+        steps += 1;
+        return replica.sql.transaction(work);
+      },
+    };
+    const follower = replica.follow({ sql: counted, types: ['plugin.tripped'] });
+    await follower.reached(await put(replica.store, [0]));
+    const before = steps;
+    for (const n of range(1, 20)) await follower.reached(await put(replica.store, [n]));
+    expect(steps - before).toBeLessThan(5);
+    await follower.reached(await put(replica.store, [20], 'plugin.tripped'));
+    const last = await put(replica.store, [21]);
+    await follower.reached(last);
+    expect(await copied(replica.sql)).toEqual([20]);
+    const checkpoint = async (): Promise<unknown> =>
+      (await replica.sql.query("select position from follower where name = 'copy'"))[0]?.position;
+    while ((await checkpoint()) !== String(last)) await new Promise((resolve) => setTimeout(resolve, 50));
+  });
+
   it('writes nothing of a batch that fails, tries again, and shows it', async () => {
     let failing = true;
     const failed = new Set<number>();

@@ -59,6 +59,8 @@ interface Waiter {
 
 /** A busy log is followed in steps of this length rather than commit by commit, ms. */
 const stepMs = 20;
+/** Events that do not concern a follower move its checkpoint no more often than this, ms. */
+const unconcernedMs = 1_000;
 
 /**
  * Follows the log from its checkpoint in table `follower`. Every replica starts it; the checkpoint's row lock, held
@@ -71,6 +73,9 @@ export const startFollower = (options: FollowerOptions): Follower => {
   const tail = options.tail ?? joinTail(store);
   const waiters = new Set<Waiter>();
   let position: bigint | null = null;
+  /** No event of the types is after `from` up to `to`: the checkpoint, when it is put down, and where it could be. */
+  let clear = { from: -1n, to: -1n };
+  let steppedAt = -Infinity;
   let failures = 0;
   let behindSince: number | null = null;
   let running = true;
@@ -95,9 +100,10 @@ export const startFollower = (options: FollowerOptions): Follower => {
       const from = await lockCheckpoint(inside, key);
       if (from === null) return readCheckpoint(inside, key);
       if (from >= until) return from;
+      const after = from >= clear.from && from < clear.to ? clear.to : from;
       // After a failure one at a time, so that the events before a bad one still take effect.
       const limit = failures > 0 ? 1 : batch;
-      const events = await tail.read(from, until, limit, types);
+      const events = await tail.read(after, until, limit, types);
       // A batch that is not full ends where the log ended, whatever other types come before that.
       const reached = events.length < limit ? until : (events.at(-1)?.globalPosition ?? until);
       if (events.length > 0) await options.handle(events, inside);
@@ -105,11 +111,25 @@ export const startFollower = (options: FollowerOptions): Follower => {
       return reached;
     });
 
+  /** Whether nothing up to here concerns this follower, so that its checkpoint can wait. */
+  const passes = (until: bigint): boolean => {
+    if (types === undefined || position === null || failures > 0) return false;
+    if (performance.now() - steppedAt > unconcernedMs || !tail.lacks(position, until, types)) return false;
+    clear.to = until;
+    return true;
+  };
+
   const advance = async (): Promise<void> => {
     const until = tail.seen();
     const before = position;
     try {
-      noteProgress(await step(until));
+      if (passes(until)) noteProgress(until);
+      else {
+        const reached = await step(until);
+        steppedAt = performance.now();
+        if (reached < clear.from || reached >= clear.to) clear = { from: reached, to: reached };
+        noteProgress(clear.to);
+      }
       if (failures > 0) log('info', 'a follower works again', { follower: name });
       failures = 0;
     } catch (error) {
@@ -125,7 +145,7 @@ export const startFollower = (options: FollowerOptions): Follower => {
   const run = async (): Promise<void> => {
     while (running) {
       await advance();
-      if (failures === 0) await tail.beyond(position ?? -2n);
+      if (failures === 0 && clear.from === clear.to) await tail.beyond(position ?? -2n);
       noteLag();
     }
     for (const waiter of waiters) waiter.reject(new Error(`follower ${name} was stopped`));

@@ -10,6 +10,8 @@ export interface LogTail {
   beyond(position: bigint): Promise<void>;
   /** Events after `after` up to `until` (at most what was seen), oldest first, as `EventStore.readAll` gives them. */
   read(after: bigint, until: bigint, limit: number, types?: readonly EventType[]): Promise<readonly StoredEvent[]>;
+  /** True where no event of these types is after `after` up to `until`, as far as that is known without reading. */
+  lacks(after: bigint, until: bigint, types: readonly EventType[]): boolean;
   /** Waits; ends early when the tail is left. */
   pause(ms: number): Promise<void>;
   leave(): void;
@@ -22,7 +24,7 @@ const spacingMs = 5;
 /** While the database is away, ms. */
 const retryMs = 250;
 /** What is kept for followers that are close behind. */
-const keptEvents = 4_000;
+const keptEvents = 20_000;
 const keptBytes = 16 * 1024 * 1024;
 
 const tails = new WeakMap<EventStore, SharedTail>();
@@ -67,6 +69,7 @@ class SharedTail {
           ? Promise.resolve()
           : new Promise((resolve) => this.waiting.add(resolve)),
       read: (after, until, limit, types) => this.read(after, until, limit, types),
+      lacks: (after, until, types) => this.keptAfter(after, until, 1, types)?.length === 0,
       pause: (ms) => delay(ms, undefined, { signal: left.signal, ref: false }).catch(() => undefined),
       leave: () => {
         if (left.signal.aborted) return;
@@ -135,7 +138,7 @@ class SharedTail {
     this.kept.push(...events);
     if (this.kept.length <= keptEvents && this.keptSize <= keptBytes) return;
     let dropped = 0;
-    while (this.kept.length - dropped > keptEvents / 2 || this.keptSize > keptBytes / 2) {
+    while (this.kept.length - dropped > keptEvents * 0.75 || this.keptSize > keptBytes * 0.75) {
       this.keptSize -= this.kept[dropped]?.bytes.length ?? 0;
       dropped += 1;
     }
@@ -153,11 +156,21 @@ class SharedTail {
     limit: number,
     types: readonly EventType[] | undefined,
   ): Promise<readonly StoredEvent[]> {
+    const kept = this.keptAfter(after, until, limit, types);
+    if (kept !== null) return kept;
+    const events = await this.store.readAll(after, limit, types);
+    return events.filter((stored) => stored.globalPosition <= until);
+  }
+
+  /** Null where not all of them are kept. */
+  private keptAfter(
+    after: bigint,
+    until: bigint,
+    limit: number,
+    types: readonly EventType[] | undefined,
+  ): readonly StoredEvent[] | null {
     const [oldest] = this.kept;
-    if (oldest === undefined || after + 1n < oldest.globalPosition) {
-      const events = await this.store.readAll(after, limit, types);
-      return events.filter((stored) => stored.globalPosition <= until);
-    }
+    if (oldest === undefined || after + 1n < oldest.globalPosition) return null;
     // Positions are dense, so a place in the log is a place in the array.
     const found: StoredEvent[] = [];
     for (let at = Number(after + 1n - oldest.globalPosition); at < this.kept.length && found.length < limit; at += 1) {

@@ -2,7 +2,6 @@ import { Body, Controller, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { v7 as uuidv7 } from 'uuid';
 import { decideClearDone, type Deleted, type SessionClear } from '#lifecycles';
 import {
   AbsentOrNull,
@@ -23,6 +22,7 @@ import { Clears } from './clears.js';
 import type { FiringOrder } from './firing-order.js';
 import { hookOrder, IsCount, StepBody, stepFields } from './lifecycle-body.js';
 import { noteOf, type Note } from './lifecycle-commits.js';
+import { newId } from './new-id.js';
 import { replayable } from './replayable.js';
 
 class CompleteClearBody extends StepBody {
@@ -82,7 +82,7 @@ const completedSchema: { readonly type: 'object' } & Record<string, unknown> = {
 /** A session was cleared: `session.cleared`, once whatever is repeated, then `sessionClearCompleted`. */
 export class CompleteClear extends AccountCommand<CompletedClear> {
   override readonly allows: readonly Role[] = ['runtime', 'operator'];
-  override readonly invocationId = uuidv7();
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,

@@ -2,7 +2,6 @@ import { Body, Controller, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { v7 as uuidv7 } from 'uuid';
 import { decideClearStart, type ClearStart, type SessionClear } from '#lifecycles';
 import {
   AbsentOrNull,
@@ -27,6 +26,7 @@ import { Clears } from './clears.js';
 import type { FiringOrder } from './firing-order.js';
 import { hookOrder, IsCount, StepBody, stepFields } from './lifecycle-body.js';
 import { noteOf, type Note } from './lifecycle-commits.js';
+import { newId } from './new-id.js';
 import { replayable } from './replayable.js';
 
 class StartClearBody extends StepBody {
@@ -79,7 +79,7 @@ const startedSchema: { readonly type: 'object' } & Record<string, unknown> = {
 /** A session is about to be cleared: `session.clear_started`, and `sessionClearing` while its transcript is there. */
 export class StartClear extends AccountCommand<StartedClear> {
   override readonly allows: readonly Role[] = ['runtime', 'operator'];
-  override readonly invocationId = uuidv7();
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,

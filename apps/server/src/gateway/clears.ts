@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { v7 as uuidv7 } from 'uuid';
 import type { EventStore, StoredEvent } from '#event-store';
 import { FiringSuperseded } from '#firing';
 import { clearStream, evolveClear, unknownClear, type SessionClear } from '#lifecycles';
@@ -10,6 +9,7 @@ import type { FiringOrder } from './firing-order.js';
 import { onceUnderClaim } from './held-claim.js';
 import { HookFiring } from './hook-firing.js';
 import { completeOnly, completion, noteOf, superseded, untilDecided, type Note } from './lifecycle-commits.js';
+import { newId } from './new-id.js';
 
 /** A clear as its stream has it. */
 export interface FoundClear {
@@ -81,7 +81,7 @@ export class Clears {
     const wanted = { account, key, invocationId: command.invocationId };
     const ended = await onceUnderClaim(this.store, wanted, (claim) => {
       const ids = [command.invocationId];
-      return untilDecided(() => this.attempt(command, step, { ...claim, key, invocationId: ids.pop() ?? uuidv7() }));
+      return untilDecided(() => this.attempt(command, step, { ...claim, key, invocationId: ids.pop() ?? newId() }));
     });
     if (ended.kind === 'ran') return { noted: ended.answer };
     const found = await this.find(account, step.sessionId, step.clearId);

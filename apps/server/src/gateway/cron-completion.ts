@@ -2,7 +2,6 @@ import { Body, Controller, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { v7 as uuidv7 } from 'uuid';
 import type { EventStore } from '#event-store';
 import { FiringSuperseded } from '#firing';
 import { decideCompletion, notified, type Slot } from '#lifecycles';
@@ -29,6 +28,7 @@ import type { FiringOrder } from './firing-order.js';
 import { HookFiring } from './hook-firing.js';
 import { hookOrder, StepBody, stepFields } from './lifecycle-body.js';
 import { completeOnly, completion, noteOf, superseded, untilDecided, type Note } from './lifecycle-commits.js';
+import { newId } from './new-id.js';
 import { replayable } from './replayable.js';
 
 class CompleteRunBody extends StepBody {
@@ -74,7 +74,7 @@ const completedSchema: { readonly type: 'object' } & Record<string, unknown> = {
 /** A run came to its end: it is closed, then `cronJobCompleted` is fired, at most once (MW-96). */
 export class CompleteRun extends AccountCommand<CompletedRun> {
   override readonly allows: readonly Role[] = ['runtime', 'operator'];
-  override readonly invocationId = uuidv7();
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,
@@ -116,7 +116,7 @@ export class CompleteRunHandler extends AccountCommandHandler<CompleteRun, Compl
     const { run, stream, version } = found;
     if (run.state === 'closed') return this.told(command, found);
     const sessionId = body.sessionId ?? run.sessionId ?? (run.state === 'open' ? noSession() : '');
-    const invocationId = uuidv7();
+    const invocationId = newId();
     const decision = decideCompletion(run, { status: body.status, sessionId, firedBy: invocationId });
     if (decision.kind === 'not-open') throw notOpen(decision);
     const slot = slotOf(found);

@@ -2,7 +2,6 @@ import { Body, Controller, HttpCode, Inject, Post, Res } from '@nestjs/common';
 import { CommandBus, CommandHandler } from '@nestjs/cqrs';
 import { ApiOkResponse, ApiOperation, ApiProperty, ApiPropertyOptional, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
-import { v7 as uuidv7 } from 'uuid';
 import { LogBusy, type EventStore, type StreamWrite } from '#event-store';
 import { FiringSuperseded, type Answer, type FiringEnd } from '#firing';
 import {
@@ -48,6 +47,7 @@ import {
   superseded,
   untilDecided,
 } from './lifecycle-commits.js';
+import { newId } from './new-id.js';
 import { replayable } from './replayable.js';
 
 /** How long a run may be silent where the runtime does not say, seconds (api.md). */
@@ -128,7 +128,7 @@ const slotSchema: { readonly type: 'object' } & Record<string, unknown> = {
 /** A slot of a cron job is due: whether it runs, after the overlap check and `cronJobFiring`. */
 export class TakeSlot extends AccountCommand<SlotAnswer> {
   override readonly allows: readonly Role[] = ['runtime', 'operator'];
-  override readonly invocationId = uuidv7();
+  override readonly invocationId = newId();
   readonly slot: Slot;
 
   constructor(
@@ -205,7 +205,7 @@ export class TakeSlotHandler extends AccountCommandHandler<TakeSlot, SlotAnswer>
 
   private async fire(command: TakeSlot, seen: Seen): Promise<SlotAnswer> {
     const { meta, slot } = command;
-    const firing: SlotFiring = { invocationId: uuidv7(), decides: false };
+    const firing: SlotFiring = { invocationId: newId(), decides: false };
     const { invocationId } = firing;
     const request = {
       account: meta.account,

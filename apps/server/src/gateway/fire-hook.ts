@@ -1,6 +1,5 @@
 import { Inject } from '@nestjs/common';
 import { CommandHandler } from '@nestjs/cqrs';
-import { v7 as uuidv7 } from 'uuid';
 import type { CommandResult, CompletedCommand, EventStore } from '#event-store';
 import { FiringSuperseded, type Answer } from '#firing';
 import {
@@ -17,6 +16,7 @@ import { digestOf, invocationStream } from '#record';
 import type { FiringOrder } from './firing-order.js';
 import { Answers } from './answers.js';
 import { HookFiring, type FiringRequest } from './hook-firing.js';
+import { newId } from './new-id.js';
 
 /** What a firing is answered with: the answer, or that the chain still runs after the time the caller would wait. */
 export type FireResult =
@@ -26,7 +26,7 @@ export type FireResult =
 /** Fires one hook: runs its chain, records it, and answers once the record is durable. */
 export class FireHook extends AccountCommand<FireResult> {
   override readonly allows: readonly Role[] = ['runtime', 'operator'];
-  override readonly invocationId = uuidv7();
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,

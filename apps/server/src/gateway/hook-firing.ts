@@ -1,5 +1,4 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { v7 as uuidv7 } from 'uuid';
 import type { Arranged, HookEntry } from '#dialects';
 import type { CompletedCommand, EventStore } from '#event-store';
 import {
@@ -24,6 +23,7 @@ import type { FiringOrder } from './firing-order.js';
 import { inUtc } from './instants.js';
 import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
+import { newId } from './new-id.js';
 import { RunningInvocations } from './running-invocations.js';
 import { Turns, type Turn } from './turns.js';
 
@@ -77,7 +77,7 @@ export class HookFiring {
       hostCalls: this.hostCalls,
       envelope,
       tokenKey: this.tokenKey,
-      newId: uuidv7,
+      newId,
       now: () => new Date(),
       instance: this.instance,
     };

@@ -1,10 +1,10 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { LRUCache } from 'lru-cache';
-import { v7 as uuidv7 } from 'uuid';
 import type { HookEntry } from '#dialects';
 import type { EventStore } from '#event-store';
 import { EVENT_STORE } from '#platform';
 import type { InvocationOpened } from '#record';
+import { newId } from './new-id.js';
 
 /** The turn that an invocation belongs to. */
 export interface Turn {
@@ -54,11 +54,11 @@ export class Turns {
 
   /** The turn of a firing that names none. Without a session every firing is a turn of its own. */
   infer(account: string, sessionId: string | null, entry: Pick<HookEntry, 'startsTurn'>): Promise<Turn> {
-    if (sessionId === null) return Promise.resolve(inferTurn(entry, null, uuidv7));
+    if (sessionId === null) return Promise.resolve(inferTurn(entry, null, newId));
     const key = JSON.stringify([account, sessionId]);
     return this.inTurn(key, async () => {
       const current = await this.current(key, account, sessionId);
-      const turn = inferTurn(entry, current, uuidv7);
+      const turn = inferTurn(entry, current, newId);
       this.recent.set(key, { turn, at: Date.now() });
       return turn;
     });

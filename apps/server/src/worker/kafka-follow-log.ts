@@ -78,6 +78,11 @@ class KafkaTail implements MergedTail {
     return found;
   }
 
+  /** Never said: every step also puts down from where the topics are to be read. */
+  lacks(): boolean {
+    return false;
+  }
+
   async pause(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.left.signal, ref: false }).catch(() => undefined);
   }

@@ -2,10 +2,10 @@ import { randomFillSync } from 'node:crypto';
 import { v7 } from 'uuid';
 
 /**
- * Ids of events: UUIDv7 (RFC 9562 §5.7), rising within a process. Randomness is drawn for many at once, because asking
- * the system for each took longer than all the rest of an id.
+ * Ids of events and invocations: UUIDv7 (RFC 9562 §5.7), rising within a process. Randomness is drawn for many at once,
+ * because asking the system for each took longer than all the rest of an id.
  */
-export const eventIds = (): (() => string) => {
+export const timeOrderedIds = (): (() => string) => {
   const drawn = Buffer.allocUnsafe(4096);
   let at = drawn.length;
   let seq = randomFillSync(new Uint32Array(1))[0] ?? 0;

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { validate, version } from 'uuid';
-import { eventIds } from './event-ids.js';
+import { timeOrderedIds } from './time-ordered-ids.js';
 
 describe('ids of events', () => {
-  const next = eventIds();
+  const next = timeOrderedIds();
   const ids = Array.from({ length: 20_000 }, next);
 
   it('are UUIDs of version 7 that carry the time', () => {
@@ -15,6 +15,6 @@ describe('ids of events', () => {
 
   it('rise, and never come twice', () => {
     expect([...ids].sort()).toEqual(ids);
-    expect(new Set([...ids, ...Array.from({ length: 20_000 }, eventIds())]).size).toBe(40_000);
+    expect(new Set([...ids, ...Array.from({ length: 20_000 }, timeOrderedIds())]).size).toBe(40_000);
   });
 });
