@@ -8,6 +8,7 @@ import { CreateMasterInForce1764500000050 } from './1764500000050-master-in-forc
 import { CreateCronWatch1764500000060 } from './1764500000060-cron-watch.js';
 import { CreateExports1764500000070 } from './1764500000070-exports.js';
 import { CreateRelay1764500000080 } from './1764500000080-relay.js';
+import { CreateApprovalWatch1764500000090 } from './1764500000090-approval-watch.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -22,6 +23,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateCronWatch1764500000060,
   CreateExports1764500000070,
   CreateRelay1764500000080,
+  CreateApprovalWatch1764500000090,
 ];
 
 /**

@@ -4,6 +4,7 @@ import type { PlatformServices, ServerRole } from '#platform';
 import { PlatformModule } from '#platform';
 import type { AccountDirectory } from './control/accounts/account-directory.js';
 import { AccountsModule } from './control/accounts/accounts.module.js';
+import { ApprovalsModule } from './control/approvals/approvals.module.js';
 import { AuditModule } from './control/audit/audit.module.js';
 import { AsyncApiRoute } from './control/asyncapi.js';
 import { EventSchemasRoute } from './control/event-schemas.js';
@@ -28,7 +29,7 @@ export interface AppServices extends PlatformServices {
  */
 const modulesOf: { readonly [R in ServerRole]: readonly Type[] } = {
   gateway: [GatewayModule],
-  control: [PluginsModule, AuditModule, KeepingModule, ExportsModule],
+  control: [PluginsModule, AuditModule, ApprovalsModule, KeepingModule, ExportsModule],
   worker: [WorkerModule],
 };
 

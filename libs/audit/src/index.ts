@@ -75,3 +75,5 @@ export {
 } from './partitions.js';
 export type { PurgedRange } from './keeping-rows.js';
 export { areTogether, dropPurgedRows, forgetTexts, purgedRanges, withPurged } from './keeping-rows.js';
+export type { ApprovalQuery, ApprovalState, GrantQuery, GrantUses } from './approvals.js';
+export { approvalStates, findApprovals, findGrants } from './approvals.js';

@@ -65,6 +65,7 @@ const rowsByPosition: readonly (readonly [table: string, column: string])[] = [
 const rowsOfStories: readonly (readonly [table: string, first: string, last: string])[] = [
   ['session_clear', 'position', 'last_position'],
   ['cron_run', 'first_position', 'last_position'],
+  ['approval', 'position', 'last_position'],
 ];
 
 /**

@@ -1,3 +1,4 @@
+import { approvals } from './approvals.js';
 import { cronRuns } from './cron-runs.js';
 import { hostCalls } from './host-calls.js';
 import { invocations } from './invocations.js';
@@ -7,4 +8,4 @@ import { turns } from './turns.js';
 import { usage } from './usage.js';
 
 /** The record as it is searched: all of it always at one and the same position. */
-export const record = together('record', [invocations, turns, hostCalls, usage, sessionClears, cronRuns]);
+export const record = together('record', [invocations, turns, hostCalls, usage, sessionClears, cronRuns, approvals]);

@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '#record';
 import type { Decision, Link, Point, Said, Warning } from '#hooks';
+import type { DialectApprovals } from './held-call.js';
 import type { Bundling } from './source/compile.js';
 
 /** A fault in what the caller sent: a JSON Pointer and the mend. */
@@ -178,6 +179,10 @@ export interface Dialect {
    * closes also those of "did not decide", `'failed'` included.
    */
   stopTags(hook: string, failureMode: 'open' | 'closed'): readonly string[];
+  /** How chains wait for a person; absent: none does. */
+  readonly approvals?: DialectApprovals;
+  /** The profile under which this is the dialect; absent: it has none, or is none of them. */
+  readonly profile?: string;
   readonly pausingMembers: readonly string[];
   /** Longest time that the clock of one handler run can stand still, ms (MW-52: 10 x 90 s). */
   readonly pauseCeilingMs: number;

@@ -25,17 +25,21 @@ export type { CaseDriver, CaseResult } from './conformance/run-cases.js';
 export { checkContexts, reportOf, runCases } from './conformance/run-cases.js';
 export { approvalLimits, permits, readApproval, resolutionOf } from './openclaw/approvals.js';
 export type {
-  ApprovalDecision,
   ApprovalEnd,
+  ApprovalMode,
   ApprovalResolution,
   ApprovalTerms,
+  DialectApprovals,
+  GateOutcome,
+  HeldCall,
   ReadApproval,
-} from './openclaw/approvals.js';
+} from './held-call.js';
+export { approvalModes } from './held-call.js';
 export { blockMessage } from './openclaw/block-message.js';
 export { capDetails } from './openclaw/details-cap.js';
 export { filterExecEnv } from './openclaw/exec-env.js';
 export { gateAfter, gateOf, gateUnasked } from './openclaw/gate.js';
-export type { Gate, GateOutcome } from './openclaw/gate.js';
+export type { Gate } from './openclaw/gate.js';
 export { drainInjections, enqueueInjection } from './openclaw/injections.js';
 export type { Injection, InjectionQueue } from './openclaw/injections.js';
 export { withoutPrompts } from './openclaw/legacy-strip.js';

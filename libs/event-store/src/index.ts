@@ -24,4 +24,5 @@ export { startFollower } from './follower.js';
 export type { OpenLogSource } from './postgres/log-source.js';
 export { NoLog, openLogSource } from './postgres/log-source.js';
 export type { LogTail } from './log-tail.js';
+export { joinTail } from './log-tail.js';
 export { timeOrderedIds } from './time-ordered-ids.js';

@@ -5,6 +5,7 @@ import type {
   HandlerNotRun,
   HandlerRan,
   InvocationClosed,
+  InvocationHeld,
   InvocationOpened,
   Json,
   RecordedEvent,
@@ -12,6 +13,8 @@ import type {
   StoredWarning,
 } from '#record';
 import { lineageToken } from './cause-token.js';
+import { heldGate, type HeldState } from './held.js';
+import { invocationState } from './lost.js';
 
 /** The code under which a halt that fails closed cancels (api.md, `…/halt`). */
 export const accountHalted = 'account_halted';
@@ -60,6 +63,8 @@ export interface Answer {
   readonly positions: { readonly first: string; readonly last: string };
   /** A second opening of the same server in the same turn (MW-81). */
   readonly repeated?: true;
+  /** `held`, and what was held before: the approval that was asked for last. */
+  readonly approvalId?: string;
   /** OpenClaw's `before_tool_call`: whether the call may go on, and with which parameters. */
   readonly gate?: Json;
   /** OpenClaw's `before_agent_run`: what the user of a blocked run is told. */
@@ -97,8 +102,8 @@ export interface Rebuilding {
 }
 
 /**
- * Rebuilds an answer from the events of its invocation, oldest first, on any replica. Null while the invocation is
- * not closed.
+ * Rebuilds an answer from the events of its invocation, oldest first, on any replica. Null while the chain runs; one
+ * that waits for an approval is `held`.
  */
 export const answerFromEvents = async (
   stored: readonly StoredEvent[],
@@ -106,26 +111,26 @@ export const answerFromEvents = async (
 ): Promise<Answer | null> => {
   const opened = stored.find(({ event }) => event.type === 'invocation.opened');
   const closed = stored.find(({ event }) => event.type === 'invocation.closed');
-  if (opened === undefined || closed === undefined) return null;
+  const last = closed ?? stored.at(-1);
+  if (opened === undefined || last === undefined) return null;
+  const end = closed === undefined ? await endOfHeld(stored, open) : await endOfClosed(closed.event, open);
+  if (end === null) return null;
   const { event } = opened;
   const data = event.data as unknown as InvocationOpened;
-  const end = closed.event.data as unknown as InvocationClosed;
   const invocationId = event.invocationId ?? '';
   const root = event.root ?? invocationId;
-  const value = end.value === null ? null : await open(end.value);
-  const more = end.more === undefined ? {} : await open(end.more);
   return {
     invocationId,
     dialect: event.dialect ?? '',
     hook: event.hook ?? '',
     turnId: event.turnId ?? '',
     turnInferred: event.turnInferred ?? false,
-    outcome: closed.event.outcome as OutcomeWord,
-    value,
-    ...(more as Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed'>),
-    cancellation: await openCancellation(end.cancellation, open),
+    outcome: end.outcome,
+    value: end.value,
+    ...end.more,
+    cancellation: end.cancellation,
     hop: event.hop ?? 0,
-    hostSession: end.hostSession,
+    hostSession: data.hostSession,
     metered: end.metered > 0,
     attempt: event.attempt ?? 1,
     ...(data.previousInvocationId === undefined ? {} : { previousInvocationId: data.previousInvocationId }),
@@ -136,9 +141,41 @@ export const answerFromEvents = async (
         .filter(isVerdict)
         .map((one) => openHandler(one, open)),
     ),
-    positions: { first: String(opened.position), last: String(closed.position) },
+    positions: { first: String(opened.position), last: String(last.position) },
   };
 };
+
+/** What an answer says of how far its chain has come. */
+interface AnsweredEnd extends Pick<Answer, 'outcome' | 'value' | 'cancellation'> {
+  readonly more: Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed' | 'approvalId'>;
+  readonly metered: number;
+}
+
+const endOfClosed = async ({ outcome, data }: RecordedEvent, open: Rebuilding['open']): Promise<AnsweredEnd> => {
+  const { value, more, cancellation, metered } = data as unknown as InvocationClosed;
+  return {
+    outcome: outcome as OutcomeWord,
+    value: value === null ? null : await open(value),
+    more: more === undefined ? {} : ((await open(more)) as AnsweredEnd['more']),
+    cancellation: await openCancellation(cancellation, open),
+    metered,
+  };
+};
+
+/** Null while the chain runs. */
+const endOfHeld = async (stored: readonly StoredEvent[], open: Rebuilding['open']): Promise<AnsweredEnd | null> => {
+  if (invocationState(stored) !== 'held') return null;
+  const held = stored.findLast(({ event }) => event.type === 'invocation.held');
+  if (held === undefined) return null;
+  const { approvalId, state } = held.event.data as unknown as InvocationHeld;
+  const opened = await open(state);
+  // Erased while it waited: that it waits is all there is left to say.
+  if (!isState(opened)) return { outcome: 'held', value: null, more: { approvalId }, cancellation: null, metered: 0 };
+  const { value, call, metered } = opened as unknown as HeldState;
+  return { outcome: 'held', value, more: { gate: heldGate(call), approvalId }, cancellation: null, metered };
+};
+
+const isState = (opened: Json): boolean => Object.hasOwn((opened ?? {}) as object, 'call');
 
 const isVerdict = ({ type }: RecordedEvent): boolean => type.startsWith('handler.') && type !== 'handler.started';
 

@@ -27,6 +27,18 @@ interface Commit {
   readonly commands: readonly CompletedCommand[];
   readonly before: readonly StreamWrite[];
   readonly after: Beside;
+  /** The invocation is open afterwards, though this is an end of what runs now. */
+  readonly stays?: boolean;
+}
+
+/** Where an invocation stands that is gone on with. */
+export interface BookMark {
+  /** Events of its stream. */
+  readonly version: number;
+  /** Position of its opening. */
+  readonly first: bigint;
+  /** Place in the chain of the first handler that has not been asked. */
+  readonly from: number;
 }
 
 /** The events of one handler, kept apart so that they are written in chain order whenever they are written. */
@@ -51,6 +63,7 @@ export class Book {
   private last = 0n;
   private fault: Error | null = null;
   private writing: Promise<unknown> = Promise.resolve();
+  private readonly isResumed: boolean;
 
   constructor(
     private readonly store: EventStore,
@@ -61,7 +74,15 @@ export class Book {
     handlers: number,
     /** The process that runs the chain, named by an opening that is written before the end. */
     private readonly instance: string | null = null,
+    /** Goes on with an invocation that waited. */
+    goesOn: BookMark | null = null,
   ) {
+    this.isResumed = goesOn !== null;
+    if (goesOn !== null) {
+      this.version = goesOn.version;
+      this.first = goesOn.first;
+      this.page = goesOn.from;
+    }
     for (let i = 0; i < handlers; i += 1)
       this.pages.push({ host: [], started: null, verdict: null, startedWritten: false });
   }
@@ -107,6 +128,19 @@ export class Book {
     return { first: this.first ?? 0n, last: this.last };
   }
 
+  /** Writes everything there is, last that the invocation waits: it stays open. */
+  async hold(event: NewEvent, commands: readonly CompletedCommand[], after: Beside): Promise<Positions> {
+    await this.write({
+      upTo: this.pages.length,
+      end: [this.complete(event)],
+      commands,
+      before: [],
+      after,
+      stays: true,
+    });
+    return { first: this.first ?? 0n, last: this.last };
+  }
+
   private complete(event: NewEvent): NewEvent {
     return { ...this.fields, ...event };
   }
@@ -121,8 +155,9 @@ export class Book {
   private async writeNow(commit: Commit): Promise<void> {
     if (this.fault !== null) throw this.fault;
     const gathered = this.gather(commit.upTo);
-    const { end } = commit;
-    const events = end.length > 0 ? [...gathered, ...end] : gathered.map((event) => this.named(event));
+    const { end, stays = end.length === 0 } = commit;
+    const all = [...gathered, ...end];
+    const events = stays ? all.map((event) => this.named(event)) : all;
     if (events.length === 0 && commit.before.length === 0) return;
     const stream = invocationStream(this.invocationId);
     const own: StreamWrite = { stream, expectedVersion: this.version, events };
@@ -153,7 +188,8 @@ export class Book {
 
   /** Who finds an invocation open must be able to tell whether the one that runs it still lives. */
   private named(event: NewEvent): NewEvent {
-    if (this.instance === null || event.type !== 'invocation.opened') return event;
+    const isTold = event.type === 'invocation.opened' || (this.isResumed && event.type === 'handler.started');
+    if (this.instance === null || !isTold) return event;
     return { ...event, data: { ...event.data, instance: this.instance } };
   }
 

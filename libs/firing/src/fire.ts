@@ -1,6 +1,7 @@
 import {
   inMode,
   runStages,
+  sameJson,
   type Decision,
   type Link,
   type Point,
@@ -9,7 +10,18 @@ import {
   type Verdict,
   type Warning,
 } from '#hooks';
-import { checkCall, type AnswerFacts, type Dialect, type HookEntry, type HostView, type Opening } from '#dialects';
+import {
+  checkCall,
+  type AnswerFacts,
+  type ApprovalMode,
+  type Dialect,
+  type DialectApprovals,
+  type GateOutcome,
+  type HeldCall,
+  type HookEntry,
+  type HostView,
+  type Opening,
+} from '#dialects';
 import type { EventStore, CompletedCommand, StreamWrite } from '#event-store';
 import {
   asData,
@@ -27,8 +39,19 @@ import {
 } from '#record';
 import type { CallAnswer, GuestCall, HandlerOutcome, HandlerRun, Realm, RunningChain, Sandbox } from '#sandbox';
 import type { Envelope } from '#sealing';
-import { Book, type Beside, type Positions } from './book.js';
+import { Book, type Beside, type BookMark, type Positions } from './book.js';
 import { causeToken, lineageToken } from './cause-token.js';
+import {
+  closedBy,
+  endOfGate,
+  heldGate,
+  pluginOf,
+  type ApprovalDesk,
+  type ApprovalWish,
+  type Asked,
+  type HeldState,
+  type Resumed,
+} from './held.js';
 import type { HostCalls } from './host-calls.js';
 import { accountHalted, handlerAnswer, wordOf, type Answer } from './answer.js';
 import { cutLogLine, maxLogLines } from './log-line.js';
@@ -90,6 +113,10 @@ export interface Firing {
   readonly loaded?: readonly string[];
   /** What earlier answers of the same run counted up. */
   readonly counts?: { readonly [key: string]: number };
+  /** How approvals are dealt with; absent: as the dialect says. */
+  readonly approvalMode?: ApprovalMode | null;
+  /** A call that waited and was allowed: its other handlers are asked now. */
+  readonly resumed?: Resumed;
 }
 
 /** How a firing ended, for what is written together with its end. */
@@ -126,6 +153,8 @@ export interface FiringTools {
   readonly now: () => Date;
   /** Names this process in an opening that is written before the end, for recovery. */
   readonly instance?: string;
+  /** Where chains that want an approval ask; absent: they end as held. */
+  readonly approvals?: ApprovalDesk;
   /** Told what a chain came to, before it is recorded. */
   readonly onDecision?: (decision: Decision<FiringLink, Json>) => void;
 }
@@ -163,11 +192,16 @@ export const fire = (
     fieldsOf(firing),
     firing.chain.length,
     tools.instance,
+    markOf(firing),
   );
   return { answer: new FiringRun(firing, tools, book, firedFor).run(commands), keepOpening: () => book.keepOpening() };
 };
 
-const fieldsOf = (firing: Firing): EventFields => ({
+const markOf = ({ resumed, chain }: Firing): BookMark | null =>
+  resumed === undefined ? null : { ...resumed, from: chain.filter(({ isPolicy }) => isPolicy === true).length };
+
+/** What every event of an invocation says. */
+export const fieldsOf = (firing: Firing): EventFields => ({
   actor: firing.actor,
   invocationId: firing.invocationId,
   attempt: firing.attempt,
@@ -233,14 +267,17 @@ class FiringRun {
 
   async run(commands: readonly CompletedCommand[]): Promise<Answer> {
     const startedAt = performance.now();
-    this.recordOpening();
+    if (this.firing.resumed === undefined) this.recordOpening();
     if (this.firedFor?.before !== undefined) await this.book.keepOpening(this.firedFor.before);
     try {
       const decision = await this.decide();
       this.tools.onDecision?.(decision);
+      const durationMs = Math.round(performance.now() - startedAt) + (this.firing.resumed?.state.durationMs ?? 0);
+      const held = await this.heldBy(decision);
+      if (held !== null) return await this.hold(held, decision, durationMs, commands);
       this.recordNotAsked(decision);
       const closed = this.closed(decision);
-      const event = closedEvent(decision, closed, Math.round(performance.now() - startedAt));
+      const event = closedEvent(this.outcomeOf(decision), closed, durationMs);
       const positions = await this.book.close(event, commands, this.beside(decision, closed));
       return this.answer(decision, positions);
     } finally {
@@ -276,9 +313,121 @@ class FiringRun {
   /** Halted plugins do not run: `open` passes everything, `closed` cancels what can be cancelled. */
   private async decide(): Promise<Decision<FiringLink, Json>> {
     const { firing, stages } = this;
-    const decision = await runStages(stages, firing.opening.value, this.ask);
+    const decision = await runStages(stages, firing.opening.value, this.ask, firing.resumed === undefined ? 0 : 1);
     if (firing.halted === null || firing.halted === 'open' || !this.entry.point.cancellable) return decision;
     return { ...decision, outcome: 'cancelled', value: null };
+  }
+
+  /** What a decided chain waits for; null: nothing, or nobody keeps approvals here. */
+  private async heldBy(decision: Decision<FiringLink, Json>): Promise<Held | null> {
+    const { firing, tools } = this;
+    const { approvals } = firing.dialect;
+    if (approvals === undefined || tools.approvals === undefined || firing.halted !== null) return null;
+    if (decision.outcome === 'held') {
+      const call = approvals.held(firing.hook, decision, this.parsedInput());
+      return call === null ? null : { call, approvals, renews: null };
+    }
+    const { resumed } = firing;
+    if (resumed === undefined || resumed.boundTo === null || decision.outcome === 'cancelled') return null;
+    const params = this.gateIn(decision).params;
+    const digest = await tools.approvals.digestOf(firing.account, params);
+    if (digest === resumed.boundTo) return null;
+    const { request } = resumed.state.call;
+    const renews = { approvalId: resumed.approvalId, expected: resumed.boundTo, actual: digest };
+    return { call: { byPolicy: false, request, base: params, override: null }, approvals, renews };
+  }
+
+  /**
+   * Puts a held call on record: it waits for somebody, or nobody is asked and it ends here. Only what a policy asked for
+   * and has already been given goes on, once it is recorded.
+   */
+  private async hold(
+    { call, approvals, renews }: Held,
+    decision: Decision<FiringLink, Json>,
+    durationMs: number,
+    commands: readonly CompletedCommand[],
+  ): Promise<Answer> {
+    const { firing, tools } = this;
+    const input = this.parsedInput();
+    const read = approvals.read(call.request);
+    const asker = decision.steps.find(({ link }) => link.pluginId === read.terms.pluginId)?.link;
+    const link = asker ?? firing.chain.find(({ pluginId }) => pluginId === read.terms.pluginId);
+    const desk = tools.approvals;
+    if (link === undefined || desk === undefined) throw new Error('an approval that nobody asked for');
+    const wish: ApprovalWish = {
+      account: firing.account,
+      invocationId: firing.invocationId,
+      mode: firing.approvalMode ?? approvals.modeFor(input),
+      read,
+      call,
+      params: approvals.allowedParams(call),
+      toolName: firing.opening.target,
+      entry: link.entry,
+      realm: link.realm,
+      followsSettings: approvals.followsSettings,
+      envelope: tools.envelope,
+      fields: fieldsOf(firing),
+      renews,
+    };
+    const asked = await desk.ask(wish);
+    const state: HeldState = {
+      call,
+      value: this.valueOf(decision),
+      metered: decision.metered + (firing.resumed?.state.metered ?? 0),
+      durationMs,
+      profile: firing.dialect.profile ?? null,
+      resolution: firing.resumed?.resolution ?? null,
+    };
+    const wait = async (approvalId: string): Promise<Answer> => {
+      const data = { approvalId, state: this.seal(asData(state)) };
+      const positions = await this.book.hold({ type: 'invocation.held', data: asData(data) }, commands, () =>
+        Promise.resolve(asked.writes),
+      );
+      desk.recorded(wish, asked);
+      return this.heldAnswer(decision, state, approvalId, positions);
+    };
+    if (asked.end === null) return wait(asked.approvalId);
+    const gate = gateAt(approvals, call, asked.end);
+    if (asked.approvalId !== null && call.byPolicy && !gate.blocked) return wait(asked.approvalId);
+    this.recordNotAsked(decision);
+    const end = endOfGate(gate, read.terms.pluginId, this.paramsGiven(), asked.approvalId);
+    const event = closedBy(end, state, this.view.session.state, tools.envelope);
+    const positions = await this.book.close(event, commands, () => Promise.resolve(asked.writes));
+    desk.recorded(wish, asked);
+    const { outcome, cancellation, more } = end;
+    return { ...this.answer(decision, positions), value: state.value, outcome, cancellation, ...more };
+  }
+
+  private heldAnswer(
+    decision: Decision<FiringLink, Json>,
+    { call, value }: HeldState,
+    approvalId: string,
+    positions: Positions,
+  ): Answer {
+    const handlers = decision.steps.filter(({ index }) => this.asked.has(index)).map(handlerAnswer);
+    return { ...this.answer(decision, positions), value, outcome: 'held', approvalId, gate: heldGate(call), handlers };
+  }
+
+  private parsedInput(): JsonObject {
+    return JSON.parse(this.firing.opening.input) as JsonObject;
+  }
+
+  /** The parameters that the call came with. */
+  private paramsGiven(): Json {
+    const { resumed, dialect } = this.firing;
+    return resumed === undefined ? (dialect.approvals?.paramsOf(this.parsedInput()) ?? null) : resumed.given;
+  }
+
+  /** Of a call that waited, what it came to against what it was when it came. */
+  private outcomeOf({ outcome, ...decision }: Decision<FiringLink, Json>): Answer['outcome'] {
+    if (this.firing.resumed === undefined || outcome === 'cancelled' || outcome === 'held') return outcome;
+    const { params } = this.gateIn({ ...decision, outcome });
+    return sameJson(params, this.paramsGiven()) ? 'passed' : 'rewritten';
+  }
+
+  private gateIn(decision: Decision<FiringLink, Json>): Pick<GateOutcome, 'params'> {
+    const { gate } = this.firing.dialect.answerMore?.(this.firing.hook, decision, this.facts) ?? {};
+    return gate as unknown as Pick<GateOutcome, 'params'>;
   }
 
   /** After a cancel the rest of the chain is not asked; the record names each of them all the same. */
@@ -595,7 +744,7 @@ class FiringRun {
       value: this.sealValue(this.valueOf(decision)),
       cancellation: cancellation === null ? null : { ...cancellation, reason: this.sealValue(cancellation.reason) },
       hostSession: this.view.session.state,
-      metered: decision.metered,
+      metered: decision.metered + (this.firing.resumed?.state.metered ?? 0),
       ...(more === null ? {} : { more: this.seal(more) }),
     };
   }
@@ -621,8 +770,17 @@ class FiringRun {
   /** What the dialect adds to the answer; null: nothing. */
   private moreOf(decision: Decision<FiringLink, Json>): JsonObject | null {
     const { dialect, hook } = this.firing;
-    const more = dialect.answerMore?.(hook, decision, this.facts) ?? {};
+    const more = this.resumedMore(dialect.answerMore?.(hook, decision, this.facts) ?? {});
     return Object.keys(more).length === 0 ? null : more;
+  }
+
+  /** A call that was allowed says so, unless something stopped it afterwards. */
+  private resumedMore(more: JsonObject): JsonObject {
+    const { resumed } = this.firing;
+    if (resumed === undefined) return more;
+    const gate = more.gate as unknown as GateOutcome;
+    const shown = gate.blocked ? gate : { ...gate, approvalResolution: resumed.resolution };
+    return { ...more, gate: shown as unknown as JsonObject, approvalId: resumed.approvalId };
   }
 
   private cancellation(decision: Decision<FiringLink, Json>): Answer['cancellation'] {
@@ -638,7 +796,7 @@ class FiringRun {
       hook: firing.hook,
       turnId: firing.turnId,
       turnInferred: firing.turnInferred,
-      outcome: decision.outcome,
+      outcome: this.outcomeOf(decision),
       value: this.valueOf(decision),
       ...this.moreOf(decision),
       cancellation: this.cancellation(decision),
@@ -674,11 +832,7 @@ class FiringRun {
   }
 }
 
-const closedEvent = (
-  { outcome }: Decision<FiringLink, Json>,
-  closed: InvocationClosed,
-  durationMs: number,
-): NewEvent => {
+const closedEvent = (outcome: Answer['outcome'], closed: InvocationClosed, durationMs: number): NewEvent => {
   const code = closed.cancellation?.code ?? null;
   return {
     type: 'invocation.closed',
@@ -691,6 +845,13 @@ const closedEvent = (
 
 const didNotDecide = (verdict: Verdict<Json>): boolean =>
   verdict.kind === 'skipped' || (verdict.kind === 'not_run' && verdict.cause === 'not_loaded');
+
+/** A chain that waits: for what, and as whose successor. */
+interface Held {
+  readonly call: HeldCall;
+  readonly approvals: DialectApprovals;
+  readonly renews: ApprovalWish['renews'];
+}
 
 /** Opens once a handler's verdict stands in the book. */
 interface Gate {
@@ -735,11 +896,11 @@ const notLoaded = (message: string | null): Said<Json> => ({
   durationMs: 0,
 });
 
-const pluginFields = ({ entry }: FiringLink): Pick<NewEvent, 'pluginId' | 'pluginVersion' | 'pluginRevision'> => ({
-  pluginId: entry.pluginId,
-  pluginVersion: entry.version,
-  pluginRevision: entry.revision,
-});
+const pluginFields = ({ entry }: FiringLink): ReturnType<typeof pluginOf> => pluginOf(entry);
+
+/** What a call comes to with an end that it had at once. */
+const gateAt = (approvals: DialectApprovals, call: HeldCall, end: NonNullable<Asked['end']>): GateOutcome =>
+  end.kind === 'unasked' ? approvals.unasked(call, end.mode).gate : approvals.after(call, end);
 
 /** The sandbox passes on what carries the patch tag; the engine passes on what it reads as a rewrite or no change. */
 const advancedOnItsOwn = (raw: string, verdict: Verdict<Json>): boolean =>

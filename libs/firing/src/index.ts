@@ -7,8 +7,10 @@ export type { FiredFor, Firing, FiringEnd, FiringLink, FiringTools, Running } fr
 export { fire } from './fire.js';
 export type { HostCallRequest, HostCalls } from './host-calls.js';
 export type { InvocationState } from './lost.js';
-export { invocationState, lostEvent } from './lost.js';
+export { fieldsOfOpened, invocationState, lostEvent } from './lost.js';
 export { nobodyServes } from './host-calls.js';
 export type { Delivery, Resolution } from './resolution.js';
 export { deliverResolution } from './resolution.js';
 export { afterTimer } from './timer.js';
+export type { ApprovalDesk, ApprovalWish, Asked, GateEnd, HeldState, Resumed } from './held.js';
+export { closingOfHeld, endOfGate } from './held.js';

@@ -18,8 +18,8 @@ export const invocationState = (stored: readonly StoredEvent[]): InvocationState
   if (stored.length === 0) return 'absent';
   if (stored.some(({ event }) => event.type === 'invocation.closed' || event.type === 'invocation.lost'))
     return 'ended';
-  const newest = stored.findLast(({ event }) => event.type.startsWith('handler.'));
-  return newest?.event.type === 'handler.held' ? 'held' : 'open';
+  const newest = stored.findLast(({ event }) => event.type.startsWith('handler.') || event.type === 'invocation.held');
+  return newest?.event.type === 'invocation.held' ? 'held' : 'open';
 };
 
 /**
@@ -42,7 +42,7 @@ export const lostEvent = (stored: readonly StoredEvent[], cause: 'instance_gone'
     hostCalls: hostCalls(events),
   };
   return {
-    ...about(opened),
+    ...fieldsOfOpened(opened),
     type: 'invocation.lost',
     actor: { kind: 'system', id: 'recovery' },
     outcome: 'lost',
@@ -100,6 +100,6 @@ const repeated = [
   'target',
 ] as const;
 
-/** What the event repeats of its invocation, so that it is found by the same words. */
-const about = (opened: RecordedEvent): EventFields =>
+/** What an event repeats of its invocation's opening, so that it is found by the same words. */
+export const fieldsOfOpened = (opened: RecordedEvent): EventFields =>
   Object.fromEntries(repeated.flatMap((field) => (opened[field] === undefined ? [] : [[field, opened[field]]])));

@@ -11,30 +11,38 @@ export interface Stage<L extends Link> {
 /**
  * Runs stages one after another, each on the value that the one before left. A stage that cancels or holds ends it: the
  * links behind it are not asked. Steps, indices and metering count through all stages; the outcome is that of the
- * stage that ended it, or `rewritten` where any stage rewrote. A stage without links does not run.
+ * stage that ended it, or `rewritten` where any stage rewrote. A stage without links does not run. Stages before `from`
+ * ran earlier: they have no steps, and the indices behind them stay what they are.
  */
 export const runStages = async <L extends Link, V>(
   stages: readonly Stage<L>[],
   value: V,
   ask: Ask<L, V>,
+  from = 0,
 ): Promise<Decision<L, V>> => {
   const decided: (Decision<L, V> | null)[] = [];
   const steps: Step<L, V>[] = [];
+  let offset = 0;
   let last: Decision<L, V> | null = null;
   let current = value;
   for (const [place, { point, links }] of stages.entries()) {
     const isLast = place === stages.length - 1;
-    if (isEnd(last) || (links.length === 0 && !isLast)) {
+    const first = offset;
+    offset += links.length;
+    if (place < from) {
       decided.push(null);
-      steps.push(...links.map((link, index) => notAsked(link, steps.length + index, current)));
       continue;
     }
-    const offset = steps.length;
+    if (isEnd(last) || (links.length === 0 && !isLast)) {
+      decided.push(null);
+      steps.push(...links.map((link, index) => notAsked(link, first + index, current)));
+      continue;
+    }
     const decision: Decision<L, V> = await runChain(point, current, links, (link, seen, index) =>
-      ask(link, seen, offset + index),
+      ask(link, seen, first + index),
     );
     decided.push(decision);
-    steps.push(...decision.steps.map((step) => ({ ...step, index: offset + step.index })));
+    steps.push(...decision.steps.map((step) => ({ ...step, index: first + step.index })));
     last = last === null ? decision : behind(last, decision);
     current = decision.value ?? current;
   }

@@ -75,6 +75,7 @@ const types = [
   'handler.held',
   'handler.skipped',
   'handler.not_run',
+  'invocation.held',
   'invocation.closed',
   'invocation.lost',
   'effect.reported',

@@ -17,6 +17,17 @@ export type {
   StoredWarning,
 } from './invocation-events.js';
 export { asData, invocationStream } from './invocation-events.js';
+export type {
+  ApprovalCancelled,
+  ApprovalDecided,
+  ApprovalDecision,
+  ApprovalRequested,
+  CancelCause,
+  GrantCreated,
+  GrantScope,
+  InvocationHeld,
+} from './approval-events.js';
+export { approvalStream, grantStream } from './approval-events.js';
 export type { LoadFindings, PluginChanged, PluginOrderChanged, PluginSnapshot, StoredCode } from './plugin-events.js';
 export { pluginOrderStream, pluginStream } from './plugin-events.js';
 export type { EventSchema } from './schemas/event-schemas.js';

@@ -4,6 +4,7 @@ import { answerFromEvents, type Answer } from '#firing';
 import { EVENT_STORE, SEALING, STOPPING, TOKEN_KEY } from '#platform';
 import { invocationStream, type Json, type Sealed } from '#record';
 import type { Sealing } from '#sealing';
+import { InvocationEnds } from './invocation-ends.js';
 
 /** An answer rebuilt from the log, and whose key fired it. */
 export type FoundAnswer =
@@ -15,8 +16,8 @@ export type FoundAnswer =
   | { readonly kind: 'purged' }
   | { readonly kind: 'unknown' };
 
-/** How often a wait looks, ms: another replica may be the one that closes the invocation. */
-const lookEveryMs = 50;
+const isOver = (found: FoundAnswer): boolean =>
+  found.kind === 'found' ? found.answer.outcome !== 'held' : found.kind !== 'running';
 
 /** Answers of earlier firings, on any replica: all of it comes from the invocation's events. */
 @Injectable()
@@ -26,6 +27,7 @@ export class Answers {
     @Inject(SEALING) private readonly sealing: Sealing,
     @Inject(TOKEN_KEY) private readonly tokenKey: Uint8Array,
     @Inject(STOPPING) private readonly stopping: AbortSignal,
+    private readonly ends: InvocationEnds,
   ) {}
 
   /** The answer of an invocation as it is now. */
@@ -46,15 +48,20 @@ export class Answers {
     return { kind: 'found', answer, firedBy };
   }
 
-  /** Waits for a running invocation to close, at most `waitMs`. */
+  /** Waits for an invocation that runs, or waits for an approval, to close: at most `waitMs`. */
   async wait(account: string, invocationId: string, waitMs: number): Promise<FoundAnswer> {
     const until = Date.now() + waitMs;
-    let found = await this.find(account, invocationId);
-    while (found.kind === 'running' && Date.now() < until && !this.stopping.aborted) {
-      await new Promise((resolve) => setTimeout(resolve, lookEveryMs));
-      found = await this.find(account, invocationId);
+    for (;;) {
+      const left = until - Date.now();
+      const next = left <= 0 ? null : this.ends.next(account, invocationId, left);
+      try {
+        const found = await this.find(account, invocationId);
+        if (next === null || isOver(found) || this.stopping.aborted) return found;
+        await next.woken;
+      } finally {
+        next?.leave();
+      }
     }
-    return found;
   }
 
   private async open(account: string, sealed: Sealed): Promise<Json> {

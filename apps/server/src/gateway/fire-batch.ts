@@ -81,15 +81,24 @@ export class FireBatchHandler extends AccountCommandHandler<FireBatch, readonly 
 
   private async fireAll(command: FireBatch): Promise<readonly ItemAnswer[]> {
     const answers: ItemAnswer[] = [];
-    for (const [index, item] of command.items.entries()) answers.push(await this.fireItem(command, item, index));
+    // For approvals the batch waits once, not for each item anew.
+    const until = Date.now() + command.waitMs;
+    for (const [index, item] of command.items.entries()) {
+      answers.push(await this.fireItem(command, item, index, Math.max(0, until - Date.now())));
+    }
     return answers;
   }
 
-  private async fireItem({ meta, waitMs, requestId }: FireBatch, item: BatchItem, index: number): Promise<ItemAnswer> {
+  private async fireItem(
+    { meta, waitMs, requestId }: FireBatch,
+    item: BatchItem,
+    index: number,
+    approvalWaitMs: number,
+  ): Promise<ItemAnswer> {
     try {
       const dialect = knownDialect(item.dialect, item.hook);
       const order = readOrder(dialect, item.hook, item.body, this.rules.profile(meta.account, dialect.name));
-      const firing = new FireHook(itemMeta(meta, index), order, waitMs);
+      const firing = new FireHook(itemMeta(meta, index), order, waitMs, approvalWaitMs);
       return bodyOf(await this.bus.execute<FireHook, FireResult>(firing));
     } catch (error) {
       return { problem: problemJson(problemOf(error), requestId) };

@@ -33,6 +33,8 @@ export class FireHook extends AccountCommand<FireResult> {
     readonly order: FiringOrder,
     /** How long the caller waits for a chain that takes its time, ms. */
     readonly waitMs: number,
+    /** How long they wait for an approval, ms. */
+    readonly approvalWaitMs = waitMs,
   ) {
     super(meta);
   }
@@ -59,7 +61,16 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
   }
 
   protected override async replay(command: FireHook, done: DoneCommand): Promise<FireResult> {
-    return { kind: 'answered', answer: await this.rebuild(command.meta.account, done.result) };
+    const { account } = command.meta;
+    return this.settled(account, await this.rebuild(account, done.result), Date.now() + command.approvalWaitMs);
+  }
+
+  /** An answer that waits for an approval is waited for, for as long as the caller would wait at all. */
+  private async settled(account: string, answer: Answer, until: number): Promise<FireResult> {
+    if (answer.outcome !== 'held' || answer.approvalId === undefined) return { kind: 'answered', answer };
+    const found = await this.answers.wait(account, answer.invocationId, until - Date.now());
+    if (found.kind === 'found') return { kind: 'answered', answer: found.answer };
+    return { kind: 'running', invocationId: answer.invocationId, turnId: answer.turnId };
   }
 
   /** MW-81: the first firing runs, those beside it wait for its answer, later ones get it again. */
@@ -92,7 +103,8 @@ export class FireHookHandler extends AccountCommandHandler<FireHook, FireResult>
     const answer = running.answer.catch((error: unknown) => {
       throw error instanceof FiringSuperseded ? superseded() : error;
     });
-    if (await settledWithin(answer, command.waitMs)) return { kind: 'answered', answer: await answer };
+    const until = Date.now() + command.approvalWaitMs;
+    if (await settledWithin(answer, command.waitMs)) return this.settled(account, await answer, until);
     await running.keepOpening();
     this.stayClaimed(account, completed, answer);
     return { kind: 'running', invocationId, turnId: running.turnId };

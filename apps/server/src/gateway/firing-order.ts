@@ -1,5 +1,5 @@
 import { IsString } from 'class-validator';
-import { dialectOf, type Dialect, type Opening } from '#dialects';
+import { approvalModes, dialectOf, type ApprovalMode, type Dialect, type Opening } from '#dialects';
 import {
   AbsentOrNull,
   escapePointer,
@@ -35,6 +35,8 @@ export interface FiringOrder {
   readonly hook: string;
   readonly envelope: Readonly<FiringEnvelope>;
   readonly opening: Extract<Opening, { kind: 'opened' }>;
+  /** How approvals are dealt with; null: as the dialect says. */
+  readonly approvalMode: ApprovalMode | null;
 }
 
 /** The dialect of a hook. Throws 404 for one that is not there, or has no such hook. */
@@ -59,10 +61,11 @@ export const readOrder = (base: Dialect, hook: string, body: unknown, profile: s
     .filter((key) => !dialect.ownFields.includes(key))
     .map((key) => ({ pointer: `/${escapePointer(key)}`, reason: unknownField(dialect) }));
   const envelope = envelopeOf(parts.envelope, faults);
+  const approvalMode = modeIn(parts.own.approvalMode ?? null, faults);
   const opening = dialect.open(hook, parts.own);
   if (opening.kind === 'refused') throw misfit([...faults, ...opening.faults]);
   if (faults.length > 0) throw misfit(faults);
-  return { dialect, hook, envelope, opening };
+  return { dialect, hook, envelope, opening, approvalMode };
 };
 
 /** The dialect as the named profile has it. Throws 422 for a profile that is none, 404 for a hook that it does not have. */
@@ -75,6 +78,14 @@ const profiled = (base: Dialect, hook: string, profile: Json): Dialect => {
   }
   if (dialect.entries.has(hook)) return dialect;
   throw new Problem(404, 'unknown_hook', `That profile of ${base.name} has no hook ${hook}.`);
+};
+
+const modeIn = (mode: Json, faults: FieldFault[]): ApprovalMode | null => {
+  const known = approvalModes.find((name) => name === mode);
+  if (mode !== null && known === undefined) {
+    faults.push({ pointer: '/approvalMode', reason: `give one of ${approvalModes.join(', ')}` });
+  }
+  return known ?? null;
 };
 
 const split = (body: unknown): { readonly envelope: JsonObject; readonly own: JsonObject } => {

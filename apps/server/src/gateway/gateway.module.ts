@@ -1,7 +1,10 @@
 import { Module } from '@nestjs/common';
 import { nobodyServes } from '#firing';
 import { ActivePluginsModule } from '../control/plugins/plugins.module.js';
+import { AbortInvocationHandler, AbortInvocationRoute } from './abort-invocation.js';
 import { Answers } from './answers.js';
+import { ApprovalWatch } from './approval-watch.js';
+import { Approvals } from './approvals.js';
 import { Clears } from './clears.js';
 import { CompleteClearHandler, CompleteClearRoute } from './clears-completion.js';
 import { StartClearHandler, StartClearRoute } from './clears-start.js';
@@ -14,7 +17,9 @@ import { FinalizeRetries } from './finalize-retries.js';
 import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
 import { HOST_CALLS } from './gateway-tools.js';
+import { HeldInvocations } from './held-invocations.js';
 import { HookFiring } from './hook-firing.js';
+import { InvocationEnds } from './invocation-ends.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
 import { Recovery } from './recovery.js';
@@ -28,6 +33,7 @@ import { Turns } from './turns.js';
     FireBatchRoute,
     FiringController,
     ReportEffectRoute,
+    AbortInvocationRoute,
     StartClearRoute,
     CompleteClearRoute,
     TakeSlotRoute,
@@ -37,6 +43,11 @@ import { Turns } from './turns.js';
   ],
   providers: [
     Answers,
+    InvocationEnds,
+    Approvals,
+    HeldInvocations,
+    ApprovalWatch,
+    AbortInvocationHandler,
     Recovery,
     RunningInvocations,
     Turns,

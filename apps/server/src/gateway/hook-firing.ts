@@ -1,6 +1,6 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { Arranged, HookEntry } from '#dialects';
-import type { CompletedCommand, EventStore } from '#event-store';
+import type { Arranged, Dialect, HookEntry } from '#dialects';
+import type { CompletedCommand, EventStore, StoredEvent } from '#event-store';
 import {
   fire,
   verifyCause,
@@ -8,17 +8,20 @@ import {
   type FiredFor,
   type Firing,
   type FiringLink,
+  type FiringTools,
   type HostCalls,
+  type Resumed,
   type Running,
   type TokenFault,
 } from '#firing';
 import { EVENT_STORE, INSTANCE, Problem, SANDBOX, SEALING, TOKEN_KEY } from '#platform';
 import { chainFor, inOrder, timeoutOf, type ChainInForce, type ChainPlace } from '#plugins';
-import { invocationStream, type Actor, type JsonObject } from '#record';
+import { invocationStream, type Actor, type InvocationOpened, type JsonObject } from '#record';
 import type { Sandbox } from '#sandbox';
 import type { Envelope, Scope, Sealing } from '#sealing';
 import { AccountRules } from '../control/accounts/account-rules.js';
 import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
+import { Approvals } from './approvals.js';
 import type { FiringOrder } from './firing-order.js';
 import { inUtc } from './instants.js';
 import { FinalizeRetries } from './finalize-retries.js';
@@ -35,6 +38,23 @@ export interface FiringRequest {
   readonly invocationId: string;
   readonly attempt: number;
   readonly previousInvocationId: string | null;
+}
+
+/** What the order of a chain depends on. */
+interface ArrangedFor {
+  readonly account: string;
+  readonly order: Pick<FiringOrder, 'dialect' | 'hook' | 'opening'>;
+}
+
+/** A held call that goes on. */
+export interface HeldOrder {
+  readonly account: string;
+  readonly opened: StoredEvent;
+  readonly dialect: Dialect;
+  readonly opening: FiringOrder['opening'];
+  readonly resumed: Omit<Resumed, 'boundTo'>;
+  /** Of the parameters that were allowed. */
+  readonly digest: string | null;
 }
 
 /** A firing under way, with the turn that it belongs to. */
@@ -57,6 +77,7 @@ export class HookFiring {
     private readonly plugins: ActivePlugins,
     private readonly rules: AccountRules,
     private readonly retries: FinalizeRetries,
+    private readonly approvals: Approvals,
   ) {}
 
   /**
@@ -70,20 +91,82 @@ export class HookFiring {
   ): Promise<StartedFiring> {
     const { account } = request;
     const firing = await this.firing(request);
-    const envelope = await this.sealing.envelope(account, scopeOf(firing));
-    const tools = {
+    const tools = await this.tools(firing);
+    const { envelope } = tools;
+    const running = fire(firing, tools, completed, firedFor === null ? null : firedFor(envelope));
+    this.running.until(account, firing.invocationId, running.answer);
+    return { ...running, turnId: firing.turnId };
+  }
+
+  /**
+   * Goes on with a call that waited and was allowed: the handlers behind the policies, of the chain that was in force
+   * when it came. Rejects with `FiringSuperseded` where somebody else did.
+   */
+  async goOn({ account, opened, dialect, opening, resumed, digest }: HeldOrder): Promise<void> {
+    const { event } = opened;
+    const { dataSubject, chainOf, withoutHook } = event.data as unknown as InvocationOpened;
+    const invocationId = event.invocationId ?? '';
+    const hook = event.hook ?? '';
+    const order = { dialect, hook, opening };
+    const active = await this.plugins.at(account, opened.position);
+    const chain = chainFor(active.set, dialect.name, hook);
+    const halted = this.rules.halted(account);
+    const isStrict = dialect.approvals?.followsSettings === true && this.rules.settings(account).strictApprovals;
+    const firing: Firing = {
+      account,
+      dialect,
+      hook,
+      invocationId,
+      attempt: event.attempt ?? 1,
+      previousInvocationId: null,
+      actor: event.actor ?? { kind: 'system', id: 'approvals' },
+      opening,
+      occurredAt: event.occurredAt ?? null,
+      operationId: event.operationId ?? null,
+      correlationId: event.correlationId ?? null,
+      turnId: event.turnId ?? '',
+      turnInferred: event.turnInferred ?? false,
+      turnPrompted: false,
+      sessionId: event.sessionId ?? null,
+      agentId: event.agentId ?? null,
+      hop: event.hop ?? 0,
+      root: event.root ?? invocationId,
+      cause: event.cause ?? null,
+      lineage: null,
+      dataSubject: dataSubject === undefined ? null : await this.subjectOf(account, dataSubject),
+      targetHmac: null,
+      chain: await this.links(active, chain, { account, order }),
+      withoutHook,
+      chainOf: chainOf ?? null,
+      halted,
+      loaded: loadedIn(active, dialect),
+      resumed: { ...resumed, boundTo: isStrict ? digest : null },
+    };
+    const running = fire(firing, await this.tools(firing), []);
+    this.running.until(account, invocationId, running.answer);
+    await running.answer;
+  }
+
+  private async tools(firing: Firing): Promise<FiringTools> {
+    return {
       store: this.store,
       sandbox: this.sandbox,
       hostCalls: this.hostCalls,
-      envelope,
+      envelope: await this.sealing.envelope(firing.account, scopeOf(firing)),
       tokenKey: this.tokenKey,
       newId,
       now: () => new Date(),
       instance: this.instance,
+      approvals: this.approvals,
     };
-    const running = fire(firing, tools, completed, firedFor === null ? null : firedFor(envelope));
-    this.running.until(account, firing.invocationId, running.answer);
-    return { ...running, turnId: firing.turnId };
+  }
+
+  private async subjectOf(
+    account: string,
+    subject: NonNullable<InvocationOpened['dataSubject']>,
+  ): Promise<Firing['dataSubject']> {
+    const opened = await this.sealing.open(account, subject.sealed);
+    return opened.kind === 'open' ? { id: opened.value as string, hmac: subject.hmac } : null;
   }
 
   /** The longest that the chain in force may take, ms. */
@@ -132,9 +215,8 @@ export class HookFiring {
       withoutHook: chain.withoutHook,
       chainOf: envelope.chainOf,
       halted,
-      loaded: inOrder(active.set).flatMap((plugin) =>
-        plugin.enabled && plugin.dialect === dialect.name ? [plugin.id] : [],
-      ),
+      loaded: loadedIn(active, dialect),
+      approvalMode: order.approvalMode,
       counts: await this.retries.counted(account, dialect.name, hook, turn.inferred ? null : turn.turnId, sessionId),
     };
   }
@@ -187,7 +269,7 @@ export class HookFiring {
   private async links(
     active: ActiveSet,
     chain: ChainInForce,
-    { account, order }: FiringRequest,
+    { account, order }: ArrangedFor,
   ): Promise<readonly FiringLink[]> {
     const { dialect, hook } = order;
     const ready = await Promise.all(
@@ -234,10 +316,7 @@ export class HookFiring {
   }
 
   /** Null: the dialect runs one handler per plugin, in the account's order. */
-  private arranged(
-    { places }: ChainInForce,
-    { account, order }: Pick<FiringRequest, 'account' | 'order'>,
-  ): readonly Arranged[] | null {
+  private arranged({ places }: ChainInForce, { account, order }: ArrangedFor): readonly Arranged[] | null {
     const { dialect, hook, opening } = order;
     if (dialect.arrange === undefined) return null;
     const plugins = places.map(({ plugin }) => ({
@@ -249,6 +328,10 @@ export class HookFiring {
     return dialect.arrange({ hook, plugins, input });
   }
 }
+
+/** Ids of the dialect's plugins in force. */
+const loadedIn = ({ set }: ActiveSet, { name }: Dialect): readonly string[] =>
+  inOrder(set).flatMap((plugin) => (plugin.enabled && plugin.dialect === name ? [plugin.id] : []));
 
 const entryOf = ({ dialect, hook }: FiringOrder): HookEntry => {
   const entry = dialect.entries.get(hook);

@@ -28,7 +28,7 @@ export class OpenInvocations implements OnModuleInit, BeforeApplicationShutdown 
       store: this.store,
       sql: this.sql,
       name: 'open-invocations',
-      types: ['invocation.opened', 'handler.held', 'handler.started', ...endings],
+      types: ['invocation.opened', 'invocation.held', 'handler.started', ...endings],
       batch: batchEvents,
       handle: resting(noteOpenInvocations, { pauseMs: 250, share: 1 }, batchEvents, this.store),
       log: (level, message, facts = {}) => this.logger[level](facts, message),
@@ -52,7 +52,7 @@ interface Row {
 export const noteOpenInvocations = async (events: readonly StoredEvent[], sql: Sql): Promise<void> => {
   const opened = new Map<string, Row>();
   const ended = new Map<string, Pick<Row, 'account' | 'id'>>();
-  const held = new Map<string, Pick<Row, 'account' | 'id' | 'held'>>();
+  const held = new Map<string, Pick<Row, 'account' | 'id' | 'instance' | 'held'>>();
   for (const { event } of events) {
     const { account, invocationId: id } = event;
     if (id === undefined) continue;
@@ -63,9 +63,11 @@ export const noteOpenInvocations = async (events: readonly StoredEvent[], sql: S
     } else if (endings.includes(event.type)) {
       if (!opened.delete(key)) ended.set(key, { account, id });
     } else {
+      const isHeld = event.type === 'invocation.held';
+      const { instance = null } = event.data as { readonly instance?: string };
       const row = opened.get(key);
-      if (row === undefined) held.set(key, { account, id, held: event.type === 'handler.held' });
-      else row.held = event.type === 'handler.held';
+      if (row === undefined) held.set(key, { account, id, instance, held: isHeld });
+      else row.held = isHeld;
     }
   }
   await insertOpened(sql, [...opened.values()]);
@@ -89,13 +91,22 @@ const insertOpened = async (sql: Sql, rows: readonly Row[]): Promise<void> => {
   );
 };
 
-const markHeld = async (sql: Sql, rows: readonly Pick<Row, 'account' | 'id' | 'held'>[]): Promise<void> => {
+/** What was held and goes on is run by whoever took it up. */
+const markHeld = async (
+  sql: Sql,
+  rows: readonly Pick<Row, 'account' | 'id' | 'instance' | 'held'>[],
+): Promise<void> => {
   if (rows.length === 0) return;
   await sql.query(
-    `update open_invocation o set held = x.held
-       from unnest($1::text[], $2::text[], $3::boolean[]) x(account, id, held)
+    `update open_invocation o set held = x.held, instance = coalesce(x.instance, o.instance)
+       from unnest($1::text[], $2::text[], $3::boolean[], $4::text[]) x(account, id, held, instance)
        where o.account = x.account and o.invocation_id = x.id`,
-    [rows.map(({ account }) => account), rows.map(({ id }) => id), rows.map((row) => row.held)],
+    [
+      rows.map(({ account }) => account),
+      rows.map(({ id }) => id),
+      rows.map((row) => row.held),
+      rows.map(({ instance }) => instance),
+    ],
   );
 };
 

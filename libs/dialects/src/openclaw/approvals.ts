@@ -1,36 +1,11 @@
-import type { Json, JsonObject } from '#record';
+import type { ApprovalDecision, Json, JsonObject } from '#record';
+import type { ApprovalEnd, ApprovalResolution, ApprovalTerms, ReadApproval } from '../held-call.js';
 import type { Version } from './catalogue.js';
-
-/** What a person may say. */
-export type ApprovalDecision = 'allow-once' | 'allow-always' | 'deny';
-
-/** What `onResolution` is told. */
-export type ApprovalResolution = ApprovalDecision | 'timeout' | 'cancelled';
-
-/** An approval that a plugin asked for, with its limits in force (openclaw.md §8). */
-export interface ApprovalTerms {
-  readonly pluginId: string;
-  readonly title: string;
-  readonly description: string;
-  readonly severity: 'info' | 'warning' | 'critical';
-  readonly timeoutMs: number;
-  /** What the end of the time means; 2026.9 knows only `deny`. */
-  readonly timeoutBehavior: 'allow' | 'deny';
-  /** Makes the end of the time a veto with this text. */
-  readonly timeoutReason: string | null;
-  readonly allowedDecisions: readonly ApprovalDecision[];
-  /** Names the plugin's `onResolution` in its realm; null: it has none. */
-  readonly ticket: string | null;
-}
-
-export type ReadApproval =
-  | { readonly kind: 'approval'; readonly terms: ApprovalTerms }
-  /** It cannot be put to anybody: the call is blocked, and `onResolution` is told `cancelled`. */
-  | { readonly kind: 'unusable'; readonly reason: string; readonly terms: Pick<ApprovalTerms, 'pluginId' | 'ticket'> };
 
 export const approvalLimits = {
   titleUnits: 80,
   descriptionUnits: 512,
+  detailUnits: 16_384,
   defaultTimeoutMs: 120_000,
   maxTimeoutMs: 600_000,
 } as const;
@@ -53,6 +28,10 @@ export const readApproval = (request: Json, version: Version): ReadApproval => {
       pluginId,
       title,
       description,
+      detail:
+        version === '2026.9'
+          ? nonEmpty(text(fields.detail)?.trim().slice(0, approvalLimits.detailUnits) ?? null)
+          : null,
       severity: fields.severity === 'info' || fields.severity === 'critical' ? fields.severity : 'warning',
       timeoutMs: approvalTimeout(fields.timeoutMs),
       timeoutBehavior: version === '2026.7' && fields.timeoutBehavior === 'allow' ? 'allow' : 'deny',
@@ -81,15 +60,6 @@ const allowed = (list: Json | undefined): readonly ApprovalDecision[] => {
 /** Whether a decision may be given at all; one that may not leaves the approval open. */
 export const permits = ({ allowedDecisions }: ApprovalTerms, decision: string): decision is ApprovalDecision =>
   (allowedDecisions as readonly string[]).includes(decision);
-
-/** How an approval came to its end. */
-export type ApprovalEnd =
-  | { readonly kind: 'decided'; readonly decision: ApprovalDecision }
-  | { readonly kind: 'unanswered' }
-  /** The run that waited is over. */
-  | { readonly kind: 'aborted' }
-  /** Nobody could be asked. */
-  | { readonly kind: 'unavailable'; readonly reason: string };
 
 /** What the plugin is told of an end. */
 export const resolutionOf = (end: ApprovalEnd): ApprovalResolution => {

@@ -2,34 +2,10 @@ import type { Decision, Link } from '#hooks';
 import { own } from '#hooks';
 import type { Json, JsonObject } from '#record';
 import { readApproval, resolutionOf } from './approvals.js';
-import type { ApprovalEnd, ApprovalResolution, ApprovalTerms } from './approvals.js';
+import type { ApprovalEnd, ApprovalTerms, GateOutcome, HeldCall } from '../held-call.js';
 import type { Version } from './catalogue.js';
 
-/** Whether a tool call may go on, with which parameters, and why not (openclaw.md §6). */
-export interface GateOutcome {
-  readonly blocked: boolean;
-  /** `veto`: somebody said no. `failure`: nobody said yes. Null: it may go on. */
-  readonly kind: 'veto' | 'failure' | null;
-  readonly disposition?: 'blocked' | 'failed' | 'timed_out' | 'cancelled';
-  readonly deniedReason?: 'plugin-before-tool-call' | 'plugin-approval' | 'plugin-approval-unavailable';
-  readonly reason: string | null;
-  readonly params: Json;
-  readonly approvalResolution?: ApprovalResolution;
-}
-
-export type Gate =
-  | { readonly kind: 'decided'; readonly outcome: GateOutcome }
-  /** An approval is wanted. Until it ends the call is blocked. */
-  | {
-      readonly kind: 'held';
-      /** A trusted policy asked: the ordinary handlers have not run yet. */
-      readonly byPolicy: boolean;
-      readonly request: Json;
-      /** What the call has if nobody allows it. */
-      readonly base: Json;
-      /** Laid over it once it is allowed; null: nothing is. */
-      readonly override: Json;
-    };
+export type Gate = { readonly kind: 'decided'; readonly outcome: GateOutcome } | ({ readonly kind: 'held' } & HeldCall);
 
 /** The text of a call that was blocked because a handler did not decide; the real error is only recorded. */
 export const gateFailure = 'Tool call blocked because before_tool_call hook failed';
@@ -109,11 +85,7 @@ export const overlaid = (params: Json, override: Json | undefined): Json => {
 };
 
 /** What a held call comes to when its approval ends (openclaw.md §8). */
-export const gateAfter = (
-  { request, base, override }: Extract<Gate, { kind: 'held' }>,
-  end: ApprovalEnd,
-  version: Version,
-): GateOutcome => {
+export const gateAfter = ({ request, base, override }: HeldCall, end: ApprovalEnd, version: Version): GateOutcome => {
   const read = readApproval(request, version);
   if (read.kind === 'unusable') {
     return denied(base, { disposition: 'failed', reason: `Plugin approval request rejected: ${read.reason}` });
@@ -139,10 +111,7 @@ export const gateAfter = (
 };
 
 /** What a mode in which nobody is asked makes of a held call (openclaw.md §8): `report`, and `deny` of 2026.9. */
-export const gateUnasked = (
-  { request, base }: Extract<Gate, { kind: 'held' }>,
-  mode: 'report' | 'deny',
-): GateOutcome => {
+export const gateUnasked = ({ request, base }: HeldCall, mode: 'report' | 'deny'): GateOutcome => {
   if (mode === 'deny') {
     return { blocked: true, kind: 'veto', deniedReason: 'plugin-approval', reason: 'approval_required', params: base };
   }

@@ -1,10 +1,13 @@
-import type { Decision, Link } from '#hooks';
-import type { Json } from '#record';
+import { own, type Decision, type Link } from '#hooks';
+import type { Json, JsonObject } from '#record';
 import type { AnswerFacts, Dialect, DialectRules, HookEntry } from '../dialect.js';
+import type { DialectApprovals } from '../held-call.js';
 import { arrange } from './arrange.js';
+import { readApproval } from './approvals.js';
 import { bundling } from './bundling.js';
 import { catalogue, contexts } from './catalogue.js';
 import type { OpenClawHook, Version } from './catalogue.js';
+import { gateAfter, gateOf, gateUnasked, overlaid } from './gate.js';
 import { guestProgram } from './guest-program.js';
 import { checkCall, isMember } from './host-calls.js';
 import { deprecatedUses } from './deprecated-uses.js';
@@ -58,11 +61,35 @@ const argsOf = (hook: OpenClawHook, profile: Profile): string => {
   });
 };
 
+const approvalsOf = ({ version, followsApprovalSettings }: Profile): DialectApprovals => ({
+  followsSettings: followsApprovalSettings,
+  held: (hook, decision, input) => {
+    if (hook !== 'before_tool_call') return null;
+    const gate = gateOf(decision, paramsOf(input));
+    if (gate.kind === 'decided') return null;
+    const { byPolicy, request, base, override } = gate;
+    return { byPolicy, request, base, override };
+  },
+  read: (request) => readApproval(request, version),
+  allowedParams: ({ base, override }) => overlaid(base, override),
+  after: (call, end) => gateAfter(call, end, version),
+  unasked: (call, mode) => ({ gate: gateUnasked(call, mode), told: mode === 'deny' ? 'deny' : 'cancelled' }),
+  // A run that nobody watches has nobody to ask (openclaw.md §8).
+  modeFor: ({ context }) => {
+    const trigger = own(context, 'trigger');
+    return version === '2026.9' && (trigger === 'cron' || trigger === 'heartbeat') ? 'unavailable' : 'ask';
+  },
+  withParams: ({ event, ...more }, params) => ({ ...more, event: { ...(event as JsonObject), params } }),
+  paramsOf,
+});
+
+const paramsOf = ({ event }: JsonObject): Json => (own(event, 'params') ?? null) as Json;
+
 const ofProfile = (profile: Profile, policy: FailurePolicy, hooks: readonly OpenClawHook[]): Dialect => {
   const args = new Map(hooks.map((hook) => [hook.name, argsOf(hook, profile)]));
   return {
     name: 'openclaw',
-    ownFields: ['event', 'context', 'profile'],
+    ownFields: ['event', 'context', 'profile', 'approvalMode'],
     entries: new Map(hooks.map((hook) => [hook.name, entryOf(hook, inForce(hook, profile), policy)])),
     guest: guestProgram,
     bundling,
@@ -85,6 +112,8 @@ const ofProfile = (profile: Profile, policy: FailurePolicy, hooks: readonly Open
       return { verdict, warnings };
     },
     readNotes: () => [],
+    approvals: approvalsOf(profile),
+    profile: profile.name,
     gated: (registrations, rules) => gatedHooks(registrations, profileIn(rules) ?? profile, gatesIn(rules)),
     examine: (code, hooks) => deprecatedUses(code, hooks),
     readReport: (report, rules) => readLoadReport(report, profileIn(rules) ?? profile, gatesIn(rules)),

@@ -18,6 +18,8 @@ export interface Profile {
   readonly toolJobId: boolean;
   /** Time limits that a plugin wrote itself are bounded as an operator's are. */
   readonly boundsOwnTimeouts: boolean;
+  /** The account's `approvalGrants` and `strictApprovals` count. */
+  readonly followsApprovalSettings: boolean;
 }
 
 const exact = {
@@ -26,6 +28,7 @@ const exact = {
   maxMetadataBytes: null,
   toolJobId: false,
   boundsOwnTimeouts: false,
+  followsApprovalSettings: false,
 } as const;
 
 /** The profiles by name; `documented` is what an account has that says nothing. */
@@ -38,6 +41,7 @@ export const profiles: { readonly [name in ProfileName]: Profile } = {
     maxMetadataBytes: 16 * 1024,
     toolJobId: true,
     boundsOwnTimeouts: true,
+    followsApprovalSettings: true,
   },
   '2026.7': { ...exact, name: '2026.7', version: '2026.7' },
   '2026.9': { ...exact, name: '2026.9', version: '2026.9' },

@@ -89,7 +89,10 @@ const lost = object({
 export const invocationSchemas = {
   'invocation.opened': opened,
   'session.withheld': object({}),
-  'handler.started': object({ index }),
+  'handler.started': object({
+    index,
+    'instance?': id('The server process that runs it, where it is not the one that opened the invocation.'),
+  }),
   'host.called': object(hostCall),
   'host.answered': object({
     'index?': hostCall['index?'],
@@ -107,6 +110,10 @@ export const invocationSchemas = {
   'handler.held': ran(),
   'handler.skipped': ran({ cause: oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded') }),
   'handler.not_run': object({ index, cause: oneOf('not_loaded', 'not_applicable', 'after_cancel'), warnings }),
+  'invocation.held': object({
+    approvalId: id('The approval that the chain waits for.'),
+    state: sealed('What the chain came to so far, to go on from.'),
+  }),
   'invocation.closed': closed,
   'invocation.lost': lost,
   'effect.reported': object({

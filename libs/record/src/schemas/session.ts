@@ -1,4 +1,4 @@
-import { anyObject, count, id, list, nullable, object, oneOf, sealed, text, time } from './parts.js';
+import { count, digest, flag, id, list, nullable, object, oneOf, sealed, text, time } from './parts.js';
 
 const slot = {
   runId: id('The same for the same job and slot, always.'),
@@ -81,29 +81,50 @@ export const sessionSchemas = {
 
 const decision = oneOf('allow-once', 'allow-always', 'deny');
 
+const approvalDigest = digest('HMAC of the parameters’ canonical JSON, under a key of the account.');
+
 /** Streams `approval/{id}` and `grant/{id}`. */
 export const approvalSchemas = {
   'approval.requested': object({
     approvalId: id(),
     title: sealed(),
     description: sealed(),
+    'detail?': sealed('For reviewers only.'),
     parameters: sealed('The final parameters, to which the decision is bound.'),
-    parametersDigest: id(),
-    severity: id(),
+    parametersDigest: approvalDigest,
+    severity: oneOf('info', 'warning', 'critical'),
+    allowedDecisions: list(decision),
     timeoutMs: count(),
     timeoutBehavior: oneOf('allow', 'deny'),
+    'timeoutReason?': sealed(),
     expiresAt: time(),
+    toolName: nullable(id()),
+    byPolicy: flag('A trusted policy asked: the ordinary handlers run once it is allowed.'),
+    grantable: flag('Whether `allow-always` is remembered.'),
+    'ticket?': id('Names who is told in the plugin’s realm.'),
+    'instance?': id('The server process that has that realm.'),
+    'renews?': id('The approval whose parameters were changed after it was given.'),
   }),
-  'approval.decided': object({ approvalId: id(), decision, reason: nullable(sealed()), parametersDigest: id() }),
+  'approval.decided': object({
+    approvalId: id(),
+    decision,
+    reason: nullable(sealed()),
+    parametersDigest: approvalDigest,
+    'grantId?': id('The grant that decided.'),
+  }),
   'approval.timed_out': object({ approvalId: id(), behavior: oneOf('allow', 'deny') }),
-  'approval.cancelled': object({ approvalId: id(), cause: id() }),
-  'approval.digest_mismatch': object({ approvalId: id(), expected: id(), actual: id() }),
+  'approval.cancelled': object({
+    approvalId: id(),
+    cause: oneOf('aborted', 'report', 'deny', 'unavailable', 'rejected', 'erased'),
+    'reason?': sealed(),
+  }),
+  'approval.digest_mismatch': object({ approvalId: id(), expected: approvalDigest, actual: approvalDigest }),
   'approval.resolution_delivered': object({ approvalId: id(), decision: id() }),
   'approval.resolution_undeliverable': object({ approvalId: id(), decision: id(), cause: id() }),
   'approval.grant_created': object({
     grantId: id(),
     approvalId: id(),
-    scope: anyObject(),
+    scope: object({ pluginId: id(), toolName: nullable(id()), parametersDigest: approvalDigest }),
     'expiresAt?': nullable(time()),
   }),
   'approval.grant_used': object({ grantId: id(), invocationId: id() }),

@@ -9,6 +9,8 @@ import type { Sealing } from '#sealing';
 import type { AccountRules } from '../../control/accounts/account-rules.js';
 import { ActivePlugins, type ActiveSet } from '../../control/plugins/active-plugins.js';
 import { Answers } from '../answers.js';
+import type { Approvals } from '../approvals.js';
+import { InvocationEnds } from '../invocation-ends.js';
 import { Clears } from '../clears.js';
 import { CompleteClear, CompleteClearHandler } from '../clears-completion.js';
 import { StartClear, StartClearHandler } from '../clears-start.js';
@@ -75,8 +77,10 @@ export const lifecycleWorld = (store: EventStore, sealing: Sealing): LifecycleWo
     new NoPlugins(),
     rules,
     new FinalizeRetries(store, sealing),
+    {} as Approvals,
   );
-  const answers = new Answers(store, sealing, tokenKey, new AbortController().signal);
+  const { signal } = new AbortController();
+  const answers = new Answers(store, sealing, tokenKey, signal, new InvocationEnds(store, signal));
   const clears = new Clears(store, firing);
   const streams = new CronStreams(store);
   const handlers = {
