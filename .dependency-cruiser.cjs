@@ -17,7 +17,7 @@ const mayImport = {
   lifecycles: ['record'],
   sealing: ['record', 'event-store'],
   plugins: ['record', 'event-store'],
-  approvals: ['record', 'event-store'],
+  approvals: ['record'],
   audit: ['record', 'event-store', 'sealing'],
   firing: ['hooks', 'dialects', 'sandbox', 'record', 'event-store', 'sealing', 'plugins'],
   platform: ['record', 'event-store', 'sealing'],

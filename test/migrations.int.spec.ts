@@ -14,6 +14,7 @@ const released: { readonly [name: string]: string } = {
   CreateCronWatch1764500000060: '20f65c6dde5c068f8fc8b38db5cf024cd3596165e94aaa54664a0a0d95623fc3',
   CreateExports1764500000070: 'ba4d58ca9a10ff64fc3615aa94184af3ccb78f1ba61517c9f86ee6243ac1f1cf',
   CreateRelay1764500000080: 'af1f94cb2f2048840579c7f568b683ab2ba413420c454b45b83820f705564032',
+  CreateApprovalWatch1764500000090: '86ab33cc83200d6cce3b36502b3fad86733627d7cddd30fa821b5c7a91077409',
 };
 
 const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {

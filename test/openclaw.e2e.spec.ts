@@ -173,7 +173,7 @@ describe('an OpenClaw plugin', () => {
     });
   });
 
-  it('holds a call that wants an approval: it is blocked, and the record has what was asked', async () => {
+  it('holds a call that wants an approval: it is blocked until somebody decides', async () => {
     const base = await newAccount();
     await install(
       base,
@@ -183,7 +183,7 @@ describe('an OpenClaw plugin', () => {
         'api.on("before_tool_call", () => ({ requireApproval: { title: "T", description: "D", onResolution() {} } }));',
       ),
     );
-    const { body } = await fire(base, 'before_tool_call', toolCall);
+    const { body } = await fire(base, 'before_tool_call?wait=1', toolCall);
     expect(body).toMatchObject({
       outcome: 'held',
       handlers: [{ pluginId: 'asker', outcome: 'held' }],

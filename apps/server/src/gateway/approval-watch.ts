@@ -178,9 +178,9 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
         gone.set(teller, isDead);
         if (!isDead) continue;
       }
-      const found = await this.held.approval(account, approvalId);
-      if (found === null || found.approval.ending === null) continue;
-      await this.approvals.tell(account, approvalId, wordFor(found.approval.ending));
+      const ending = (await this.held.approval(account, approvalId))?.approval.ending ?? null;
+      if (ending === null) continue;
+      await this.approvals.tell(account, approvalId, wordFor(ending));
       await this.sql.query('update approval_wait set teller = null where account = $1 and approval_id = $2', [
         account,
         approvalId,

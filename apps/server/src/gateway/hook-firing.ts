@@ -121,7 +121,7 @@ export class HookFiring {
       previousInvocationId: null,
       actor: event.actor ?? { kind: 'system', id: 'approvals' },
       opening,
-      occurredAt: event.occurredAt ?? null,
+      occurredAt: event.occurredAt,
       operationId: event.operationId ?? null,
       correlationId: event.correlationId ?? null,
       turnId: event.turnId ?? '',

@@ -156,7 +156,7 @@ export class DecideApprovalHandler extends AccountCommandHandler<DecideApproval,
 const personOf = (actor: Actor | undefined): string | null => {
   if (actor === undefined) return null;
   if (actor.onBehalfOf !== undefined) return `person ${actor.onBehalfOf}`;
-  return actor.kind === 'key' ? `key ${String(actor.id)}` : null;
+  return actor.kind === 'key' ? `key ${actor.id}` : null;
 };
 
 const refused = (refusal: DecisionRefusal): Problem => {
