@@ -133,7 +133,7 @@ describe('approvals while servers are killed', () => {
     const of = (type: string): readonly Event[] => events.filter((event) => event.type === type);
     const closed = of('invocation.closed').map(({ invocationId }) => invocationId);
     expect(repeated(closed)).toEqual([]);
-    for (const { invocationId } of results as readonly { invocationId: string }[])
+    for (const { invocationId } of results as unknown as readonly { invocationId: string }[])
       expect(closed).toContain(invocationId);
     expect(repeated(of('approval.decided').map(({ data }) => data.approvalId))).toEqual([]);
     // The handlers behind a policy touched nothing outside, so that a process which died over them loses nothing.
