@@ -27,6 +27,7 @@ import {
   latin1At,
   prefixedAt,
   readCopiedRows,
+  repeatingText,
   textAt,
   timeAt,
   uuidAt,
@@ -404,21 +405,22 @@ const numberOf = (text: string | null): number | null => (text === null ? null :
 /** The driver gives times without an end as numbers. */
 const msOf = (time: Date | number | null): number | null => (time === null ? null : Number(time));
 
-const eventReader =
-  (account: string) =>
-  (row: CopiedRow): EventRow => ({
+const eventReader = (account: string): ((row: CopiedRow) => EventRow) => {
+  const [streamAt, typeAt, sessionAt] = [repeatingText(), repeatingText(), repeatingText()];
+  return (row) => ({
     position: int8At(row, 0),
     account,
     accountPosition: int8At(row, 1),
-    stream: textAt(row, 2),
+    stream: streamAt(row, 2),
     version: int4At(row, 3),
     id: uuidAt(row, 4),
-    type: textAt(row, 5),
+    type: typeAt(row, 5),
     schema: int2At(row, 6),
     recordedAt: timeAt(row, 7),
     occurredAt: timeAt(row, 8),
-    sessionId: isNullAt(row, 9) ? null : textAt(row, 9),
+    sessionId: isNullAt(row, 9) ? null : sessionAt(row, 9),
     leaf: latin1At(row, 10),
     tag: latin1At(row, 11),
     prefixed: prefixedAt(row, 12),
   });
+};
