@@ -20,6 +20,7 @@ export const problemJson = (problem: Problem, requestId: string): object => ({
   // Field by field: what a fault carries besides is for this program.
   errors: problem.errors.map(({ pointer, reason, line, column }) => ({ pointer, reason, line, column })),
   requestId,
+  ...problem.members,
 });
 
 /**

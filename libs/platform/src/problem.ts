@@ -1,3 +1,5 @@
+import type { Json } from '#record';
+
 /**
  * One faulty field: where, and how to mend it. `pointer` is a JSON Pointer (RFC 6901), always: into the body, or below
  * `/query`, `/path` or `/header` of a request that is faulty there.
@@ -30,6 +32,8 @@ export class Problem extends Error {
     readonly detail: string,
     readonly errors: readonly FieldFault[] = [],
     readonly headers: Readonly<Record<string, string>> = {},
+    /** Members beside the usual ones (RFC 9457 §3.2). */
+    readonly members: Readonly<Record<string, Json>> = {},
   ) {
     super(detail);
   }

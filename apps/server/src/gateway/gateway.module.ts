@@ -1,10 +1,7 @@
 import { Module } from '@nestjs/common';
-import { nobodyServes } from '#firing';
-import { ActivePluginsModule } from '../control/plugins/plugins.module.js';
 import { AbortInvocationHandler, AbortInvocationRoute } from './abort-invocation.js';
 import { Answers } from './answers.js';
 import { ApprovalWatch } from './approval-watch.js';
-import { Approvals } from './approvals.js';
 import { Clears } from './clears.js';
 import { CompleteClearHandler, CompleteClearRoute } from './clears-completion.js';
 import { StartClearHandler, StartClearRoute } from './clears-start.js';
@@ -13,22 +10,18 @@ import { DeclareJobHandler, DeclareJobRoute } from './cron-declaration.js';
 import { RenewLeaseHandler, RenewLeaseRoutes } from './cron-lease.js';
 import { TakeSlotHandler, TakeSlotRoute } from './cron-slot.js';
 import { CronStreams } from './cron-streams.js';
-import { FinalizeRetries } from './finalize-retries.js';
 import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
-import { HOST_CALLS } from './gateway-tools.js';
 import { HeldInvocations } from './held-invocations.js';
-import { HookFiring } from './hook-firing.js';
+import { HookFiringModule } from './hook-firing.module.js';
 import { InvocationEnds } from './invocation-ends.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
 import { Recovery } from './recovery.js';
-import { RunningInvocations } from './running-invocations.js';
-import { Turns } from './turns.js';
 
 /** Fires hooks: the command, its routes, and what a chain's host calls reach. */
 @Module({
-  imports: [ActivePluginsModule],
+  imports: [HookFiringModule],
   controllers: [
     FireBatchRoute,
     FiringController,
@@ -44,15 +37,10 @@ import { Turns } from './turns.js';
   providers: [
     Answers,
     InvocationEnds,
-    Approvals,
     HeldInvocations,
     ApprovalWatch,
     AbortInvocationHandler,
     Recovery,
-    RunningInvocations,
-    Turns,
-    FinalizeRetries,
-    HookFiring,
     FireHookHandler,
     FireBatchHandler,
     ReportEffectHandler,
@@ -64,7 +52,6 @@ import { Turns } from './turns.js';
     RenewLeaseHandler,
     CompleteRunHandler,
     DeclareJobHandler,
-    { provide: HOST_CALLS, useValue: nobodyServes },
   ],
 })
 export class GatewayModule {}

@@ -3,9 +3,10 @@ import { CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { AccountCommand, Allow, Meta, type CommandMeta, type Role } from '#platform';
+import { newId } from '../../gateway/new-id.js';
 import { OnePluginHandler, PluginDesk } from './one-plugin.js';
 import { pluginPath, type PluginAnswer } from './plugin-answer.js';
-import { PluginCommands } from './plugin-commands.js';
+import { candidateOf, PluginCommands } from './plugin-commands.js';
 import { InstallPluginBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
 import type { PluginView } from './plugin-view.js';
@@ -13,6 +14,7 @@ import type { PluginView } from './plugin-view.js';
 /** Installs a plugin: compiled, loaded once, then stored with what it registers and asks for. */
 export class InstallPlugin extends AccountCommand<PluginAnswer> {
   override readonly allows: readonly Role[] = ['admin'];
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,
@@ -32,7 +34,8 @@ export class InstallPluginHandler extends OnePluginHandler<InstallPlugin> {
     const { body, meta } = command;
     await this.commands.requireAbsent(meta.account, body.id);
     const prepared = await this.commands.prepare(meta.account, body);
-    return this.commands.decide(command, body.id, { status: 201, reason: body.reason }, (_, envelope) => ({
+    const scan = await this.commands.scan(command, candidateOf(prepared, 'install'));
+    return this.commands.decide(command, body.id, { status: 201, reason: body.reason, scan }, (_, envelope) => ({
       kind: 'install',
       plugin: this.commands.seal(prepared, envelope),
     }));

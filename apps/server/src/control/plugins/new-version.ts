@@ -3,6 +3,7 @@ import { CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiHeader, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Allow, Meta, PathId, type CommandMeta } from '#platform';
+import { newId } from '../../gateway/new-id.js';
 import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
 import type { PluginAnswer } from './plugin-answer.js';
 import { PluginCommands, sealCode } from './plugin-commands.js';
@@ -13,7 +14,9 @@ import { faultyPlugin } from './refusals.js';
 import { messagesTo, SourceLoader } from './source-loader.js';
 
 /** Gives a plugin new code; its settings and its place stay. */
-export class AddVersion extends OnePlugin<NewVersionBody> {}
+export class AddVersion extends OnePlugin<NewVersionBody> {
+  override readonly invocationId = newId();
+}
 
 @CommandHandler(AddVersion)
 export class AddVersionHandler extends OnePluginHandler<AddVersion> {
@@ -44,7 +47,9 @@ export class AddVersionHandler extends OnePluginHandler<AddVersion> {
       messages: messagesTo(command.meta.caller),
       rules: this.commands.dialectRules(account, current),
     });
-    return this.commands.decide(command, id, { status: 201, reason: body.reason, ifMatch }, (_, envelope) => ({
+    const { source, language } = loaded;
+    const scan = await this.commands.scan(command, { id, version: body.version, language, source, mode: 'update' });
+    return this.commands.decide(command, id, { status: 201, reason: body.reason, ifMatch, scan }, (_, envelope) => ({
       kind: 'version',
       version: body.version,
       code: sealCode(loaded, envelope),

@@ -5,6 +5,7 @@ import { AccountCommand, AccountCommandHandler, type CommandMeta, type DoneComma
 import { replayable } from '../../gateway/replayable.js';
 import { tagReply, type PluginAnswer } from './plugin-answer.js';
 import type { PluginCommands } from './plugin-commands.js';
+import type { InstallScanned } from './install-scan.js';
 import { PluginViews, type PluginView } from './plugin-view.js';
 
 /** What an administrator does with one plugin: what the body says, and the revision it insists on. */
@@ -35,6 +36,11 @@ export abstract class OnePluginHandler<C extends AccountCommand<PluginAnswer>> e
   }
 }
 
+/** A plugin as a change left it, with what `before_install` found, where plugins of the account were asked. */
+export interface ChangedPluginView extends PluginView {
+  readonly beforeInstall?: InstallScanned;
+}
+
 /** Sends such commands and answers with the plugin as its reader may see it. */
 @Injectable()
 export class PluginDesk {
@@ -43,9 +49,10 @@ export class PluginDesk {
     @Inject(PluginViews) private readonly views: PluginViews,
   ) {}
 
-  async send(command: AccountCommand<PluginAnswer>, reply: FastifyReply): Promise<PluginView> {
-    const { plugin } = await replayable(this.bus, command, reply);
+  async send(command: AccountCommand<PluginAnswer>, reply: FastifyReply): Promise<ChangedPluginView> {
+    const { plugin, scan } = await replayable(this.bus, command, reply);
     tagReply(reply, plugin);
-    return this.views.plugin(command.meta.account, command.meta.caller, plugin);
+    const view = await this.views.plugin(command.meta.account, command.meta.caller, plugin);
+    return scan === undefined ? view : { ...view, beforeInstall: scan };
   }
 }

@@ -1,10 +1,13 @@
 import type { FastifyReply } from 'fastify';
 import { etagOf } from '#platform';
 import type { PluginSnapshot } from '#record';
+import type { InstallScanned } from './install-scan.js';
 
 /** What a command on one plugin leaves: the state in force. */
 export interface PluginAnswer {
   readonly plugin: PluginSnapshot;
+  /** What `before_install` said of the code that came in; absent where nobody was asked. */
+  readonly scan?: InstallScanned;
 }
 
 /** A revision's entity tag: revisions never come back, so neither does a tag. */

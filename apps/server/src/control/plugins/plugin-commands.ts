@@ -13,13 +13,14 @@ import {
   type PluginSource,
   type PluginState,
 } from '#plugins';
-import { pluginStream, type Json, type PluginSnapshot, type Sealed, type StoredCode } from '#record';
+import { pluginStream, type Json, type NewEvent, type PluginSnapshot, type Sealed, type StoredCode } from '#record';
 import type { Envelope, Sealing } from '#sealing';
 import { AccountDirectory } from '../accounts/account-directory.js';
 import { AccountRules } from '../accounts/account-rules.js';
 import { configFaults } from './config-check.js';
 import { pluginEtag, type PluginAnswer } from './plugin-answer.js';
 import { InstallPluginBody, sourceOf, sourcePointer } from './plugin-fields.js';
+import { InstallScan, type InstallScanned, type ScanCandidate } from './install-scan.js';
 import { PluginLog, type Change } from './plugin-log.js';
 import { factsOf, knownDialect } from './plugin-rules.js';
 import { faultyPlugin, noPlugin, problemOfRefusal } from './refusals.js';
@@ -37,6 +38,8 @@ interface Terms {
   readonly status: number;
   readonly reason: string | null | undefined;
   readonly ifMatch?: string | undefined;
+  /** The scan that let its code pass. */
+  readonly scan?: InstallScanned | null;
 }
 
 /** What a command asks of a plugin, given what is there; sealed values go through the append's envelope. */
@@ -51,6 +54,7 @@ export class PluginCommands {
     @Inject(SourceLoader) private readonly loader: SourceLoader,
     @Inject(AccountRules) private readonly rules: AccountRules,
     @Inject(AccountDirectory) private readonly directory: AccountDirectory,
+    @Inject(InstallScan) private readonly scans: InstallScan,
   ) {}
 
   /** Refuses early what the decider would refuse after the work of loading. */
@@ -112,6 +116,29 @@ export class PluginCommands {
     throw new Problem(422, 'refused_by_policy', `Not done: ${reason}.`, [{ pointer: at[about], reason }]);
   }
 
+  /**
+   * Asks the account's plugins about what comes in (`before_install`), behind its policy. Null: nobody is there to ask.
+   * Throws 422 where one of them stops it.
+   */
+  scan(
+    command: AccountCommand<unknown>,
+    candidate: ScanCandidate,
+    invocationId?: string,
+  ): Promise<InstallScanned | null> {
+    return this.scans.pass(command, candidate, invocationId);
+  }
+
+  /** What earlier scans found. */
+  earlierScan(account: string, invocationId: string): Promise<InstallScanned> {
+    return this.scans.earlier(account, invocationId);
+  }
+
+  /** What a plugin's revision was; undefined where it never had it. */
+  async revision(account: string, id: string, revision: number): Promise<PluginSnapshot | undefined> {
+    const { history } = await this.log.plugin(account, id);
+    return history.revisions.get(revision);
+  }
+
   /** The state that an install begins with. */
   seal({ body, loaded }: PreparedPlugin, envelope: Envelope): PluginState {
     const config = body.config ?? {};
@@ -152,24 +179,29 @@ export class PluginCommands {
       // An uninstall leaves nothing: its answer is what was there.
       const plugin = decision.after ?? history.current;
       if (plugin === null) throw noPlugin(id);
-      const { events } = decision;
+      const scan = terms.scan ?? null;
+      const events = scan === null ? decision.events : causedBy(scan, decision.events);
       const stream = pluginStream(id);
       return {
         writes: events.length === 0 ? [] : [{ stream, expectedVersion: version, events }],
         blobs: events.length === 0 ? [] : envelope.blobs(),
-        kept: { stream, status: terms.status, note: { id, revision: plugin.revision } },
-        answer: { plugin },
+        kept: {
+          stream,
+          status: terms.status,
+          note: { id, revision: plugin.revision, ...(scan === null ? {} : { scan: scan.invocationId }) },
+        },
+        answer: { plugin, ...(scan === null ? {} : { scan }) },
       };
     });
   }
 
   /** The answer of a command that was done before: a revision is one state for ever. */
   async replay(account: string, { result }: DoneCommand): Promise<PluginAnswer> {
-    const { id, revision } = result.note ?? {};
+    const { id, revision, scan } = result.note ?? {};
     const { history } = await this.log.plugin(account, String(id));
     const plugin = history.revisions.get(Number(revision));
     if (plugin === undefined) throw new Error(`${result.stream} has no revision ${String(revision)}`);
-    return { plugin };
+    return { plugin, ...(typeof scan === 'string' ? { scan: await this.scans.earlier(account, scan) } : {}) };
   }
 
   /** The compiled text of what is installed. */
@@ -186,6 +218,19 @@ export class PluginCommands {
     throw new Problem(409, 'erased', "The plugin's code or configuration was erased. Install it again.");
   }
 }
+
+/** What comes in names the scan that let it. */
+export const causedBy = ({ invocationId }: InstallScanned, events: readonly NewEvent[]): readonly NewEvent[] =>
+  events.map((event) => ({ ...event, cause: invocationId }));
+
+/** A candidate of what a body brings. */
+export const candidateOf = ({ body, loaded }: PreparedPlugin, mode: ScanCandidate['mode']): ScanCandidate => ({
+  id: body.id,
+  version: body.version ?? defaultVersion,
+  language: loaded.language,
+  source: loaded.source,
+  mode,
+});
 
 const schemaOf = ({ configSchema }: InstallPluginBody, envelope: Envelope) =>
   configSchema === undefined || configSchema === null ? null : envelope.seal(configSchema);

@@ -59,7 +59,16 @@ const pluginFields = {
   compiler: maybeText,
 } as const;
 
-export const pluginSchema = objectOf(pluginFields);
+const scanSchema = objectOf({
+  pluginId: text,
+  invocationId: { ...text, description: 'The invocation of `before_install`.' },
+  findings: {
+    type: 'array',
+    items: objectOf({ ruleId: maybeText, severity: maybeText, file: maybeText, line: maybeNumber, message: maybeText }),
+  },
+});
+
+export const pluginSchema = objectOf({ ...pluginFields, beforeInstall: scanSchema }, ['beforeInstall']);
 
 export const installedSchema = objectOf({
   ...pluginFields,
@@ -201,6 +210,11 @@ export const differenceSchema = objectOf({
   unchanged: texts,
   order: { ...objectOf({ before: texts, after: texts }), nullable: true },
   weakensEnforcement: flag,
+  beforeInstall: {
+    type: 'array',
+    items: scanSchema,
+    description: 'What `before_install` found in the code that came in.',
+  },
 });
 
 export const orderSchema = objectOf({ pluginIds: texts });

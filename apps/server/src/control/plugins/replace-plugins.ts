@@ -43,10 +43,12 @@ import {
 } from '#record';
 import type { Sandbox } from '#sandbox';
 import type { Envelope, Sealing } from '#sealing';
+import { newId } from '../../gateway/new-id.js';
 import { replayable } from '../../gateway/replayable.js';
 import { ActivePlugins } from './active-plugins.js';
-import { PluginCommands, sealReason, type PreparedPlugin } from './plugin-commands.js';
+import { candidateOf, causedBy, PluginCommands, sealReason, type PreparedPlugin } from './plugin-commands.js';
 import { InstallPluginBody, ReasonBody } from './plugin-fields.js';
+import type { InstallScanned } from './install-scan.js';
 import { PluginLog, type Change, type PluginStreams } from './plugin-log.js';
 import { factsOf } from './plugin-rules.js';
 import { differenceSchema, Problems } from './plugin-schemas.js';
@@ -84,11 +86,14 @@ export interface SetDifference {
   readonly unchanged: readonly string[];
   readonly order: { readonly before: readonly string[]; readonly after: readonly string[] } | null;
   readonly weakensEnforcement: boolean;
+  /** What `before_install` said of the code that came in, plugin by plugin, where plugins of the account were asked. */
+  readonly beforeInstall: readonly InstallScanned[];
 }
 
 /** Makes the account's plugins exactly those of a set, in one commit. */
 export class ReplacePlugins extends AccountCommand<SetDifference> {
   override readonly allows: readonly Role[] = ['admin'];
+  override readonly invocationId = newId();
 
   constructor(
     meta: CommandMeta,
@@ -118,21 +123,51 @@ export class ReplacePluginsHandler extends AccountCommandHandler<ReplacePlugins,
     for (const [index, body] of command.bodies.entries()) {
       prepared.push(await atPlugin(index, () => this.commands.prepare(account, body)));
     }
-    if (command.intent === 'compare') return (await this.change(command, prepared)).answer;
-    const difference = await this.log.commit(command, () => this.change(command, prepared));
+    if (command.intent === 'compare') return (await this.change(command, prepared, [])).answer;
+    const scans = await this.scan(command, prepared);
+    const difference = await this.log.commit(command, () => this.change(command, prepared, scans));
     for (const { id, after } of difference.plugins) if (after === null) this.sandbox.forget(account, id);
     return difference;
   }
 
   protected override async replay({ meta, bodies }: ReplacePlugins, done: DoneCommand): Promise<SetDifference> {
     const events = await this.log.between(meta.account, done.first, done.last);
-    return differenceOf(
+    const difference = differenceOf(
       events.map(({ event }) => event),
       bodies.map(({ id }) => id),
     );
+    return { ...difference, beforeInstall: await this.earlierScans(meta.account, done) };
   }
 
-  private async change(command: ReplacePlugins, prepared: readonly PreparedPlugin[]): Promise<Change<SetDifference>> {
+  private async earlierScans(account: string, { result }: DoneCommand): Promise<readonly InstallScanned[]> {
+    const { scans } = result.note ?? {};
+    if (typeof scans !== 'string') return [];
+    const found: InstallScanned[] = [];
+    for (const id of scans.split(' ')) found.push(await this.commands.earlierScan(account, id));
+    return found;
+  }
+
+  /** Code that is not there yet is scanned, by the plugins that are in force before the set is. */
+  private async scan(command: ReplacePlugins, prepared: readonly PreparedPlugin[]): Promise<readonly InstallScanned[]> {
+    const { histories } = await this.log.streams(command.meta.account);
+    const scans: InstallScanned[] = [];
+    for (const [index, plugin] of prepared.entries()) {
+      const current = histories.get(plugin.body.id)?.current ?? null;
+      if (current?.code.sourceDigest === plugin.loaded.sourceDigest) continue;
+      const candidate = candidateOf(plugin, current === null ? 'install' : 'update');
+      // The command's own id is that of its first scan.
+      const id = scans.length === 0 ? command.invocationId : newId();
+      const scan = await atPlugin(index, () => this.commands.scan(command, candidate, id));
+      if (scan !== null) scans.push(scan);
+    }
+    return scans;
+  }
+
+  private async change(
+    command: ReplacePlugins,
+    prepared: readonly PreparedPlugin[],
+    scans: readonly InstallScanned[],
+  ): Promise<Change<SetDifference>> {
     const { meta, bodies, ifMatch } = command;
     const streams = await this.log.streams(meta.account);
     requireMatch(ifMatch, setEtag(streams.set));
@@ -156,7 +191,9 @@ export class ReplacePluginsHandler extends AccountCommandHandler<ReplacePlugins,
     for (const [index, plugin] of prepared.entries()) {
       const { id } = plugin.body;
       const command = await this.becoming(meta.account, plugin, streams, envelope);
-      put(pluginStream(id), await atPlugin(index, () => decided(command, id, streams, circumstances)));
+      const changes = await atPlugin(index, () => decided(command, id, streams, circumstances));
+      const scan = scans.find(({ pluginId }) => pluginId === id);
+      put(pluginStream(id), scan === undefined ? changes : causedBy(scan, changes));
     }
     const order = decideOrder(wanted, foldSet(events, streams.set), circumstances);
     if (order.kind === 'refused') throw problemOfRefusal(order, '');
@@ -164,8 +201,8 @@ export class ReplacePluginsHandler extends AccountCommandHandler<ReplacePlugins,
     return {
       writes,
       blobs: writes.length === 0 ? [] : envelope.blobs(),
-      kept: { stream: pluginOrderStream, status: 200, note: {} },
-      answer: differenceOf(events, wanted),
+      kept: { stream: pluginOrderStream, status: 200, note: notedScans(scans) },
+      answer: { ...differenceOf(events, wanted), beforeInstall: scans },
     };
   }
 
@@ -185,6 +222,10 @@ export class ReplacePluginsHandler extends AccountCommandHandler<ReplacePlugins,
     };
   }
 }
+
+/** The scans, for an answer that is rebuilt. */
+const notedScans = (scans: readonly InstallScanned[]): { readonly scans?: string } =>
+  scans.length === 0 ? {} : { scans: scans.map(({ invocationId }) => invocationId).join(' ') };
 
 const decided = (
   command: PluginCommand,
@@ -211,12 +252,16 @@ const atPlugin = async <T>(index: number, work: () => T | Promise<T>): Promise<T
       error.detail,
       faults.length === 0 ? [{ pointer: at, reason: error.detail }] : faults,
       error.headers,
+      error.members,
     );
   }
 };
 
 /** What the events of a set say, plugin by plugin. */
-const differenceOf = (events: readonly Pick<NewEvent, 'type' | 'data'>[], wanted: readonly string[]): SetDifference => {
+const differenceOf = (
+  events: readonly Pick<NewEvent, 'type' | 'data'>[],
+  wanted: readonly string[],
+): Omit<SetDifference, 'beforeInstall'> => {
   const plugins = new Map<string, PluginDifference>();
   let order: SetDifference['order'] = null;
   let weakened = false;
@@ -259,6 +304,7 @@ interface DifferenceView {
   readonly unchanged: readonly string[];
   readonly order: SetDifference['order'];
   readonly weakensEnforcement: boolean;
+  readonly beforeInstall: readonly InstallScanned[];
 }
 
 interface ChangedView {

@@ -2,16 +2,21 @@ import { Body, Controller, Headers, HttpCode, Inject, Post, Res } from '@nestjs/
 import { CommandHandler } from '@nestjs/cqrs';
 import { ApiHeader, ApiOkResponse, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
+import type { PluginSource } from '#plugins';
 import { Allow, Meta, PathId, type CommandMeta } from '#platform';
+import { newId } from '../../gateway/new-id.js';
 import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
 import type { PluginAnswer } from './plugin-answer.js';
 import { PluginCommands } from './plugin-commands.js';
 import { RollbackBody } from './plugin-fields.js';
 import { pluginSchema, Problems } from './plugin-schemas.js';
 import type { PluginView } from './plugin-view.js';
+import type { InstallScanned } from './install-scan.js';
 
 /** Brings code and settings of an earlier revision back, as a new one. */
-export class RollBackPlugin extends OnePlugin<RollbackBody> {}
+export class RollBackPlugin extends OnePlugin<RollbackBody> {
+  override readonly invocationId = newId();
+}
 
 @CommandHandler(RollBackPlugin)
 export class RollBackPluginHandler extends OnePluginHandler<RollBackPlugin> {
@@ -19,14 +24,24 @@ export class RollBackPluginHandler extends OnePluginHandler<RollBackPlugin> {
     super(commands);
   }
 
-  protected override run(command: RollBackPlugin): Promise<PluginAnswer> {
+  protected override async run(command: RollBackPlugin): Promise<PluginAnswer> {
     const { id, body, ifMatch } = command;
-    return this.commands.decide(command, id, { status: 200, reason: body.reason, ifMatch }, async ({ revisions }) => {
-      const to = revisions.get(body.revision);
-      const at = { plugin: '/revision', source: '/revision' };
-      if (to !== undefined) await this.commands.judge(command.meta.account, id, to.code.sourceDigest, at);
-      return { kind: 'rollback', revision: body.revision };
-    });
+    const scan = await this.scan(command);
+    return this.commands.decide(command, id, { status: 200, reason: body.reason, ifMatch, scan }, () => ({
+      kind: 'rollback',
+      revision: body.revision,
+    }));
+  }
+
+  /** What a revision was never changes: it is judged and scanned once, whatever else happens meanwhile. */
+  private async scan(command: RollBackPlugin): Promise<InstallScanned | null> {
+    const { id, body, meta } = command;
+    const to = await this.commands.revision(meta.account, id, body.revision);
+    if (to === undefined) return null;
+    await this.commands.judge(meta.account, id, to.code.sourceDigest, { plugin: '/revision', source: '/revision' });
+    const source = (await this.commands.open(meta.account, to.code.source)) as unknown as PluginSource;
+    const { version, code } = to;
+    return this.commands.scan(command, { id, version, language: code.language, source, mode: 'update' });
   }
 }
 

@@ -1,0 +1,24 @@
+import { Module } from '@nestjs/common';
+import { nobodyServes } from '#firing';
+import { ActivePluginsModule } from '../control/plugins/active-plugins.module.js';
+import { Approvals } from './approvals.js';
+import { FinalizeRetries } from './finalize-retries.js';
+import { HOST_CALLS } from './gateway-tools.js';
+import { HookFiring } from './hook-firing.js';
+import { RunningInvocations } from './running-invocations.js';
+import { Turns } from './turns.js';
+
+/** Runs hook chains: for the gateway, and for an administrator's installs, which plugins may stop. */
+@Module({
+  imports: [ActivePluginsModule],
+  providers: [
+    Approvals,
+    FinalizeRetries,
+    HookFiring,
+    RunningInvocations,
+    Turns,
+    { provide: HOST_CALLS, useValue: nobodyServes },
+  ],
+  exports: [ActivePluginsModule, Approvals, FinalizeRetries, HookFiring, RunningInvocations, Turns, HOST_CALLS],
+})
+export class HookFiringModule {}
