@@ -88,6 +88,8 @@ export interface InvocationDetail {
   readonly value: Sealed | null;
   readonly handlers: readonly HandlerDetail[];
   readonly effect: EffectDetail;
+  /** Approvals that it waited for, or waits for, in order. */
+  readonly approvals: readonly string[];
   readonly attempt: number;
   readonly previousInvocationId: string | null;
   readonly metered: boolean;
@@ -156,6 +158,9 @@ export const invocationDetail = (events: readonly StoredEvent[]): InvocationDeta
     value: closed?.value ?? null,
     handlers: handlersOf(events, opened.chain, lost !== null),
     effect: effectOf(events),
+    approvals: events.flatMap((stored) =>
+      stored.event.type === 'invocation.held' ? [stored.event.data.approvalId as string] : [],
+    ),
     attempt: event.attempt ?? 1,
     previousInvocationId: opened.previousInvocationId ?? null,
     metered: (closed?.metered ?? lost?.metered ?? 0) > 0,

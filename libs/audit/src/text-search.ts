@@ -271,14 +271,14 @@ const stringsWithin = (value: Json | undefined, found = new Set<string>()): Set<
 };
 
 /**
- * How many texts are looked up by the index before the search walks the invocations instead: about where the two cost
- * the same in a record of a million events.
+ * How many uses of texts are looked up by their index before the search walks the invocations instead: about where
+ * the two cost the same in a record of a million events.
  */
-const mostParts = 4000;
+const mostUses = 4000;
 
-/** What the text of a search means for its SQL: the parts that match when they are few, else the pattern itself. */
+/** What the text of a search means for its SQL: the invocations that have it when they are few, else the pattern. */
 export type TextMatch =
-  | { readonly kind: 'parts'; readonly table: TableName; readonly ids: readonly string[] }
+  | { readonly kind: 'invocations'; readonly ids: readonly string[] }
   | { readonly kind: 'pattern'; readonly table: TableName; readonly pattern: string };
 
 /** Looks the text up; `table` names the tables of the text search. */
@@ -286,13 +286,15 @@ export const matchText = async (sql: Sql, table: TableName, account: string, tex
   const body = searchable(text);
   const pattern = `%${body.replace(/[\\%_]/g, '\\$&')}%`;
   // A pattern without a trigram would make Postgres go through the whole index before it looks at the texts.
-  const [matches, wanted] = body.length < shortestIndexed ? ['strpos(body, $2) > 0', body] : ['body like $2', pattern];
+  const [matches, wanted] =
+    body.length < shortestIndexed ? ['strpos(p.body, $2) > 0', body] : ['p.body like $2', pattern];
   const rows = await sql.query(
-    `select id from ${table('text_part')} where account = $1 and ${matches} limit ${String(mostParts + 1)}`,
+    `select u.invocation_id from ${table('text_part')} p join ${table('text_use')} u on u.part_id = p.id
+       where p.account = $1 and ${matches} limit ${String(mostUses + 1)}`,
     [account, wanted],
   );
-  if (rows.length > mostParts) return { kind: 'pattern', table, pattern };
-  return { kind: 'parts', table, ids: rows.map((row) => String(row.id)) };
+  if (rows.length > mostUses) return { kind: 'pattern', table, pattern };
+  return { kind: 'invocations', ids: [...new Set(rows.map((row) => String(row.invocation_id)))] };
 };
 
 /** Too many texts had to be looked at for the time that a search has. HTTP: 400. */
@@ -320,9 +322,9 @@ export const withinSearchTime = <T>(sql: Sql, search: (sql: Sql) => Promise<T>, 
 
 /** The match as a condition on an invocation row `i`. */
 export const textCondition = (match: TextMatch, bind: (value: unknown) => string): string => {
-  const use = `select 1 from ${match.table('text_use')} u`;
+  // As a list of ids the planner knows how many there are; a join of the uses it takes for many times as many.
+  if (match.kind === 'invocations') return `i.invocation_id = any(${bind(match.ids)}::text[])`;
   const same = 'u.account = i.account and u.invocation_id = i.invocation_id';
-  if (match.kind === 'parts') return `exists (${use} where ${same} and u.part_id = any(${bind(match.ids)}::bigint[]))`;
   const part = `join ${match.table('text_part')} p on p.id = u.part_id`;
-  return `exists (${use} ${part} where ${same} and p.body like ${bind(match.pattern)})`;
+  return `exists (select 1 from ${match.table('text_use')} u ${part} where ${same} and p.body like ${bind(match.pattern)})`;
 };

@@ -147,6 +147,7 @@ const detailProperties: Record<string, Schema> = {
     }),
   ),
   effect: object({ state: effectWord, digest: content, occurredAt: maybeInstant, recordedAt: maybeInstant }),
+  approvals: { ...list(text), description: 'Approvals that it waited for, or waits for, in order.' },
 };
 
 export const invocationsSchema = page(summary);
