@@ -9,6 +9,7 @@ import { CreateCronWatch1764500000060 } from './1764500000060-cron-watch.js';
 import { CreateExports1764500000070 } from './1764500000070-exports.js';
 import { CreateRelay1764500000080 } from './1764500000080-relay.js';
 import { CreateApprovalWatch1764500000090 } from './1764500000090-approval-watch.js';
+import { CreateSessionCleanup1764500000100 } from './1764500000100-session-cleanup.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -24,6 +25,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateExports1764500000070,
   CreateRelay1764500000080,
   CreateApprovalWatch1764500000090,
+  CreateSessionCleanup1764500000100,
 ];
 
 /**

@@ -179,7 +179,7 @@ export const turnInvocations = async (
 export type TimelineItem =
   | { readonly kind: 'turn'; readonly position: string; readonly turn: TurnSummary }
   | {
-      readonly kind: 'clear' | 'injection' | 'cron';
+      readonly kind: 'clear' | 'injection' | 'extension' | 'cron';
       readonly position: string;
       readonly type: string;
       readonly stream: string;
@@ -196,7 +196,7 @@ export type TimelineItem =
       };
     };
 
-/** Turns, clears, injections and cron runs of a session on one line, by position. */
+/** Turns, clears, injections, extensions and cron runs of a session on one line, by position. */
 export const sessionTimeline = async (
   sql: Sql,
   table: TableName,
@@ -253,8 +253,9 @@ const runOf = (row: Row, runId: string) => ({
   status: typeof row.status === 'string' ? row.status : null,
 });
 
-const kindOf = (type: string): 'clear' | 'injection' | 'cron' => {
+const kindOf = (type: string): 'clear' | 'injection' | 'extension' | 'cron' => {
   if (type.startsWith('session.')) return 'clear';
+  if (type.startsWith('extension.')) return 'extension';
   return type.startsWith('injection.') ? 'injection' : 'cron';
 };
 

@@ -32,6 +32,10 @@ const sessionEvents: readonly EventType[] = [
   'injection.enqueued',
   'injection.drained',
   'injection.expired',
+  'injection.dropped',
+  'extension.patched',
+  'extension.cleaned',
+  'extension.cleanup_called',
   'cron.run_started',
   'cron.run_leased',
   'cron.run_cancelled',
@@ -46,7 +50,7 @@ const sessionEvents: readonly EventType[] = [
  */
 export const turns: Projection = {
   name: 'turns',
-  version: 3,
+  version: 4,
   order: 'session',
   types: ['invocation.opened', 'invocation.closed', 'invocation.lost', 'handler.skipped', ...sessionEvents],
   tables: ['turn', 'session_event'],

@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from '#record';
 import type { Decision, Link, Point, Said, Warning } from '#hooks';
 import type { DialectApprovals } from './held-call.js';
+import type { Injection } from './openclaw/injections.js';
 import type { Bundling } from './source/compile.js';
 
 /** A fault in what the caller sent: a JSON Pointer and the mend. */
@@ -117,6 +118,16 @@ export interface AnswerFacts {
   readonly loaded: readonly string[];
   /** What earlier answers of the same run counted up, by key. */
   readonly counts: { readonly [key: string]: number };
+  /** What the platform took out of the session's queue for this turn; absent: nothing was its own to take. */
+  readonly injections?: readonly Injection[];
+}
+
+/** How a hook takes what waits for a session's turn. */
+export interface TurnQueue {
+  /** Names of the sessions whose queue a firing empties, where its arguments bring none of their own; else null. */
+  drains(hook: string, input: JsonObject): readonly string[] | null;
+  /** The arguments with what was taken. */
+  withInjections(input: JsonObject, injections: readonly Injection[]): JsonObject;
 }
 
 export interface Dialect {
@@ -181,6 +192,12 @@ export interface Dialect {
   stopTags(hook: string, failureMode: 'open' | 'closed'): readonly string[];
   /** How chains wait for a person; absent: none does. */
   readonly approvals?: DialectApprovals;
+  /** What plugins have said in a session's next turn; absent: nothing waits for turns. */
+  readonly queue?: TurnQueue;
+  /** Names under which the arguments know their session. */
+  sessionNames?(input: JsonObject): readonly string[];
+  /** `HandlerRun.args` of one plugin's handler, with what the session keeps for the plugin. */
+  argsWith?(args: string, kept: readonly (readonly [namespace: string, json: string])[]): string;
   /** The profile under which this is the dialect; absent: it has none, or is none of them. */
   readonly profile?: string;
   readonly pausingMembers: readonly string[];

@@ -9,6 +9,7 @@ export type {
   HostView,
   LoadReport,
   Opening,
+  TurnQueue,
 } from './dialect.js';
 export { checkCall, memberNames, refusals } from './middleware/host-calls.js';
 export type { Refusal } from './middleware/host-calls.js';
@@ -40,8 +41,11 @@ export { capDetails } from './openclaw/details-cap.js';
 export { filterExecEnv } from './openclaw/exec-env.js';
 export { gateAfter, gateOf, gateUnasked } from './openclaw/gate.js';
 export type { Gate } from './openclaw/gate.js';
-export { drainInjections, enqueueInjection } from './openclaw/injections.js';
-export type { Injection, InjectionQueue } from './openclaw/injections.js';
+export { injectedContext, readInjection } from './openclaw/injections.js';
+export type { Injection, InjectionAsked } from './openclaw/injections.js';
+export { fitsJsonLimits } from './openclaw/json-limits.js';
+export { extensionsOf, lifecyclesOf } from './openclaw/session-extensions.js';
+export type { OwnExtension, OwnLifecycle } from './openclaw/session-extensions.js';
 export { withoutPrompts } from './openclaw/legacy-strip.js';
 export { failureText, logLevelOf, openclaw, openclawHooks, openclawOf, runnerResult } from './openclaw/openclaw.js';
 export { profiles as openclawProfiles } from './openclaw/profiles.js';

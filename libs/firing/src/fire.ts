@@ -20,6 +20,7 @@ import {
   type HeldCall,
   type HookEntry,
   type HostView,
+  type Injection,
   type Opening,
 } from '#dialects';
 import type { EventStore, CompletedCommand, StreamWrite } from '#event-store';
@@ -75,6 +76,8 @@ export interface FiringLink extends Link {
   readonly readAs?: string;
   /** Names it among evaluators. */
   readonly evaluatorId?: string;
+  /** What the session keeps for its plugin, by namespace, JSON. */
+  readonly kept?: readonly (readonly [namespace: string, json: string])[];
 }
 
 /** One firing, with everything about it decided but the chain itself. */
@@ -113,6 +116,8 @@ export interface Firing {
   readonly loaded?: readonly string[];
   /** What earlier answers of the same run counted up. */
   readonly counts?: { readonly [key: string]: number };
+  /** What the platform took out of the session's queue for this turn. */
+  readonly injections?: readonly Injection[];
   /** How approvals are dealt with; absent: as the dialect says. */
   readonly approvalMode?: ApprovalMode | null;
   /** A call that waited and was allowed: its other handlers are asked now. */
@@ -130,8 +135,8 @@ export interface FiringEnd {
 
 /** What a hook is fired for, and what stands or falls with its record. */
 export interface FiredFor {
-  /** Stream of the clear or the cron run. */
-  readonly stream: string;
+  /** Stream of the clear or the cron run; absent: it is fired for neither. */
+  readonly stream?: string;
   /**
    * Makes the opening durable before the chain runs, in one commit with these, which stand before it. When a stream of
    * these has moved, nothing is written, nothing runs, and the answer rejects with `FiringSuperseded`.
@@ -298,7 +303,7 @@ class FiringRun {
       ...(firing.lineage === null ? {} : { lineage: firing.lineage }),
       ...(firing.turnInferred ? { turnPrompted: firing.turnPrompted } : {}),
       ...(firing.halted === null ? {} : { halted: firing.halted }),
-      ...(this.firedFor === null ? {} : { firedFor: this.firedFor.stream }),
+      ...(this.firedFor?.stream === undefined ? {} : { firedFor: this.firedFor.stream }),
       ...(firing.dataSubject === null
         ? {}
         : { dataSubject: { hmac: firing.dataSubject.hmac, sealed: this.seal(firing.dataSubject.id) } }),
@@ -560,7 +565,7 @@ class FiringRun {
       handler: link.handler,
       timeoutMs: link.timeoutMs,
       ceilingMs: link.timeoutMs + dialect.pauseCeilingMs,
-      args: this.args,
+      args: link.kept === undefined ? this.args : (dialect.argsWith?.(this.args, link.kept) ?? this.args),
       advances: enforced && passesOn(point),
       stopsOn: enforced ? dialect.stopTags(hook, closes ? 'closed' : 'open') : [],
     };
@@ -763,8 +768,8 @@ class FiringRun {
   }
 
   private get facts(): AnswerFacts {
-    const { opening, loaded = [], counts = {} } = this.firing;
-    return { input: opening.input, loaded, counts };
+    const { opening, loaded = [], counts = {}, injections } = this.firing;
+    return { input: opening.input, loaded, counts, ...(injections === undefined ? {} : { injections }) };
   }
 
   /** What the dialect adds to the answer; null: nothing. */

@@ -14,3 +14,5 @@ export { deliverResolution } from './resolution.js';
 export { afterTimer } from './timer.js';
 export type { ApprovalDesk, ApprovalWish, Asked, GateEnd, HeldState, Resumed } from './held.js';
 export { closingOfHeld, endOfGate } from './held.js';
+export type { CleanupEnd, KeptCall } from './kept-calls.js';
+export { callCleanup, projectState } from './kept-calls.js';

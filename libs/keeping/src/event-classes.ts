@@ -9,7 +9,15 @@ const invocationTypes = /^(?:invocation|handler|host)\.|^(?:session\.withheld|ef
 
 const listed: { readonly [name in Exclude<EventClass, 'invocation'>]: readonly EventType[] } = {
   plugin: ['plugin.tried', 'plugin.load_failed', 'plugin.instance_started', 'plugin.tripped'],
-  session: ['session.clear_started', 'session.cleared', 'injection.enqueued', 'injection.drained', 'injection.expired'],
+  session: [
+    'session.clear_started',
+    'session.cleared',
+    'injection.enqueued',
+    'injection.drained',
+    'injection.expired',
+    'injection.dropped',
+    'extension.cleanup_called',
+  ],
   cron: [],
   approval: [],
   account: ['audit.read', 'export.created', 'replay.started', 'replay.finished', 'alarm.raised'],

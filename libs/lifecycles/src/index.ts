@@ -21,3 +21,7 @@ export type { Schedule } from './schedule.js';
 export { readSchedule } from './schedule.js';
 export type { ClearStart, Deleted, SessionClear } from './session-clear.js';
 export { clearStream, decideClearDone, decideClearStart, evolveClear, unknownClear } from './session-clear.js';
+export type { Drain, Drained, Enqueuing, InjectionQueue } from './injection-queue.js';
+export { decideDrain, decideDrop, decideEnqueue, emptyQueue, evolveQueue } from './injection-queue.js';
+export type { Cleanup, SessionExtensions } from './session-extensions.js';
+export { decideCleanup, decidePatch, evolveExtensions, noExtensions } from './session-extensions.js';

@@ -28,6 +28,18 @@ export type {
   InvocationHeld,
 } from './approval-events.js';
 export { approvalStream, grantStream } from './approval-events.js';
+export type {
+  CleanupCall,
+  CleanupCause,
+  ExtensionCleaned,
+  ExtensionCleanupCalled,
+  ExtensionPatched,
+  InjectionDrained,
+  InjectionDropped,
+  InjectionExpired,
+  QueuedInjection,
+} from './session-events.js';
+export { extensionStream, injectionStream, pluginCleanupStream } from './session-events.js';
 export type { LoadFindings, PluginChanged, PluginOrderChanged, PluginSnapshot, StoredCode } from './plugin-events.js';
 export { pluginOrderStream, pluginStream } from './plugin-events.js';
 export type { EventSchema } from './schemas/event-schemas.js';

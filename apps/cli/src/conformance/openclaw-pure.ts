@@ -2,15 +2,15 @@ import { runInNewContext } from 'node:vm';
 import {
   blockMessage,
   capDetails,
-  drainInjections,
-  enqueueInjection,
   extensionFault,
   filterExecEnv,
+  injectedContext,
   judgeHook,
   openclawHooks,
   openclawProfiles,
   operatorBounds,
   policyFault,
+  readInjection,
   timeoutFor,
   withoutPrompts,
 } from '#dialects';
@@ -18,13 +18,14 @@ import type {
   CaseVersion,
   ExtensionClaim,
   HookGates,
-  InjectionQueue,
+  InjectionAsked,
   OpenClawCase,
   OpenClawSeen,
   OperatorTimeouts,
   Origin,
 } from '#dialects';
-import type { Json, JsonObject } from '#record';
+import { decideDrain, decideEnqueue, emptyQueue, evolveQueue, type InjectionQueue } from '#lifecycles';
+import { digestOf, type Json, type JsonObject, type NewEvent } from '#record';
 
 /** What a case of a level that runs no chain comes to; null: its level runs one. */
 export const seenWithoutChain = (one: OpenClawCase, version: CaseVersion): OpenClawSeen | null => {
@@ -83,19 +84,47 @@ const session = 'agent:main:main';
 /** Plugins of the steps: the others are not loaded, or may not inject. */
 const heard: readonly string[] = ['p1', 'p2'];
 
+/** The queue of one session, as the platform keeps it, with its content in the clear. */
 const injected = (steps: readonly JsonObject[]): OpenClawSeen => {
-  let queue: InjectionQueue = [];
+  let queue: InjectionQueue<InjectionAsked> = emptyQueue;
   let made = 0;
-  const enqueue = (step: JsonObject, injection: JsonObject): { readonly enqueued: boolean; readonly id: string } => {
-    const key = injection.sessionKey ?? session;
+  const record = (events: readonly NewEvent[]): void => {
+    queue = events.reduce((before, event) => evolveQueue(before, event), queue);
+  };
+  const enqueue = (step: JsonObject, asked: JsonObject): { readonly enqueued: boolean; readonly id: string } => {
+    const key = asked.sessionKey ?? session;
     if (typeof key !== 'string' || key.trim() !== session) return { enqueued: false, id: '' };
-    const now = Number(step.at ?? 0);
-    const result = enqueueInjection(queue, word(step.pluginId), injection, {
-      now,
-      newId: () => `id-${String((made += 1))}`,
+    const read = readInjection(asked);
+    if (read.kind === 'faulty') return { enqueued: false, id: '' };
+    const { idempotencyKey, placement, ttlMs } = read.injection;
+    const now = new Date(Number(step.at ?? 0));
+    const wanted = {
+      injectionId: idempotencyKey ?? `id-${String((made += 1))}`,
+      pluginId: word(step.pluginId),
+      keyDigest: idempotencyKey === null ? null : digestOf(idempotencyKey),
+      placement,
+      ttlMs,
+      createdAt: now.toISOString(),
+      content: read.injection,
+    };
+    const { kind, injectionId, events } = decideEnqueue(queue, wanted, now);
+    record(events);
+    return { enqueued: kind === 'enqueued', id: injectionId };
+  };
+  const drain = (step: JsonObject): Json => {
+    const { events, injections } = decideDrain(queue, {
+      by: 'runtime',
+      run: null,
+      invocationId: null,
+      now: new Date(Number(step.at ?? 0)),
+      lost: ({ pluginId }) => (heard.includes(pluginId) ? null : 'not_loaded'),
     });
-    queue = result.queue;
-    return { enqueued: result.enqueued, id: result.id };
+    record(events);
+    return {
+      texts: injections.map(({ pluginId, content }) => `${pluginId}:${content.text}`),
+      count: injections.length,
+      ...injectedContext(injections.map(({ content }) => content)),
+    };
   };
   return steps.map((step): Json => {
     switch (step.op) {
@@ -107,16 +136,8 @@ const injected = (steps: readonly JsonObject[]): OpenClawSeen => {
         );
         return { accepted: tries.filter(({ enqueued }) => enqueued).length };
       }
-      case 'drain': {
-        const drained = drainInjections(queue, Number(step.at ?? 0), (plugin) => heard.includes(plugin));
-        queue = [];
-        const { injections, ...context } = drained;
-        return {
-          texts: injections.map(({ pluginId, text }) => `${pluginId}:${text}`),
-          count: injections.length,
-          ...context,
-        };
-      }
+      case 'drain':
+        return drain(step);
       default:
         throw new Error(`the step ${JSON.stringify(step.op)} is not known here`);
     }

@@ -114,6 +114,7 @@ export class CompleteClearHandler extends AccountCommandHandler<CompleteClear, C
           order: clearedOrder(command, agentId, deleted),
           events: () => decideClearDone(clear, clearId, body).map((event) => recorded(event, command, agentId)),
           note: {},
+          cleans: clear.state !== 'cleared',
         };
       },
     });

@@ -1,5 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
-import type { EventStore, StoredEvent } from '#event-store';
+import type { EventStore, StoredEvent, StreamWrite } from '#event-store';
 import { FiringSuperseded } from '#firing';
 import { clearStream, evolveClear, unknownClear, type SessionClear } from '#lifecycles';
 import { actorOf, EVENT_STORE, Problem, type AccountCommand } from '#platform';
@@ -10,6 +10,7 @@ import { onceUnderClaim } from './held-claim.js';
 import { HookFiring } from './hook-firing.js';
 import { completeOnly, completion, noteOf, superseded, untilDecided, type Note } from './lifecycle-commits.js';
 import { newId } from './new-id.js';
+import { SessionCleanup } from './session-cleanup.js';
 
 /** A clear as its stream has it. */
 export interface FoundClear {
@@ -37,6 +38,8 @@ export type ClearDecision =
       /** Written in one commit with the opening of the invocation, before it; none where they were written before. */
       readonly events: (envelope: Envelope) => readonly NewEvent[];
       readonly note: Note;
+      /** The session is cleared with these events: what plugins left in it goes. */
+      readonly cleans?: boolean;
     };
 
 /** The clears of sessions: their streams, and the hooks around them. */
@@ -45,6 +48,7 @@ export class Clears {
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
     private readonly firing: HookFiring,
+    private readonly cleanup: SessionCleanup,
   ) {}
 
   async find(account: string, sessionId: string, clearId: string): Promise<FoundClear> {
@@ -123,18 +127,25 @@ export class Clears {
       attempt,
       previousInvocationId,
     };
+    const beside = decision.cleans === true ? await this.cleaning(command, step.sessionId) : [];
     try {
       const running = await this.firing.start(request, completed, (envelope) => ({
         stream,
-        before: [{ stream, expectedVersion, events: decision.events(envelope) }],
+        before: [{ stream, expectedVersion, events: decision.events(envelope) }, ...beside],
       }));
       await running.answer;
       return note;
     } catch (error) {
       if (!(error instanceof FiringSuperseded)) throw error;
       const now = await this.find(account, step.sessionId, step.clearId);
-      if (now.version === expectedVersion) throw superseded();
+      if (now.version === expectedVersion && !(await this.cleanup.moved(account, beside))) throw superseded();
       return null;
     }
+  }
+
+  private cleaning({ meta }: AccountCommand<unknown>, sessionId: string): Promise<readonly StreamWrite[]> {
+    const { account, caller } = meta;
+    const fields = { actor: actorOf(caller) };
+    return this.cleanup.writes({ account, sessions: [sessionId], cause: 'reset', pluginId: null, fields });
   }
 }

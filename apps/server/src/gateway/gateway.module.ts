@@ -1,4 +1,5 @@
 import { Module } from '@nestjs/common';
+import { RecordReads } from '../control/audit/record-reads.js';
 import { AbortInvocationHandler, AbortInvocationRoute } from './abort-invocation.js';
 import { Answers } from './answers.js';
 import { ApprovalWatch } from './approval-watch.js';
@@ -18,6 +19,10 @@ import { InvocationEnds } from './invocation-ends.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
 import { Recovery } from './recovery.js';
+import { CleanupWatch } from './cleanup-watch.js';
+import { DrainInjectionsHandler, DrainInjectionsRoute } from './drain-injections.js';
+import { EnqueueInjectionHandler, EnqueueInjectionRoute } from './enqueue-injection.js';
+import { PatchExtensionHandler, SessionExtensionsRoutes } from './patch-extension.js';
 
 /** Fires hooks: the command, its routes, and what a chain's host calls reach. */
 @Module({
@@ -27,6 +32,9 @@ import { Recovery } from './recovery.js';
     FiringController,
     ReportEffectRoute,
     AbortInvocationRoute,
+    EnqueueInjectionRoute,
+    DrainInjectionsRoute,
+    SessionExtensionsRoutes,
     StartClearRoute,
     CompleteClearRoute,
     TakeSlotRoute,
@@ -41,6 +49,11 @@ import { Recovery } from './recovery.js';
     ApprovalWatch,
     AbortInvocationHandler,
     Recovery,
+    CleanupWatch,
+    EnqueueInjectionHandler,
+    DrainInjectionsHandler,
+    PatchExtensionHandler,
+    RecordReads,
     FireHookHandler,
     FireBatchHandler,
     ReportEffectHandler,

@@ -6,6 +6,9 @@ import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
 import { HookFiring } from './hook-firing.js';
 import { RunningInvocations } from './running-invocations.js';
+import { SessionCleanup } from './session-cleanup.js';
+import { SessionExtensions } from './session-extensions.js';
+import { SessionInjections } from './session-injections.js';
 import { Turns } from './turns.js';
 
 /** Runs hook chains: for the gateway, and for an administrator's installs, which plugins may stop. */
@@ -16,9 +19,23 @@ import { Turns } from './turns.js';
     FinalizeRetries,
     HookFiring,
     RunningInvocations,
+    SessionCleanup,
+    SessionExtensions,
+    SessionInjections,
     Turns,
     { provide: HOST_CALLS, useValue: nobodyServes },
   ],
-  exports: [ActivePluginsModule, Approvals, FinalizeRetries, HookFiring, RunningInvocations, Turns, HOST_CALLS],
+  exports: [
+    ActivePluginsModule,
+    Approvals,
+    FinalizeRetries,
+    HookFiring,
+    RunningInvocations,
+    SessionCleanup,
+    SessionExtensions,
+    SessionInjections,
+    Turns,
+    HOST_CALLS,
+  ],
 })
 export class HookFiringModule {}

@@ -28,6 +28,9 @@ import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
 import { newId } from './new-id.js';
 import { RunningInvocations } from './running-invocations.js';
+import { cleanupCauseOf, SessionCleanup } from './session-cleanup.js';
+import { SessionExtensions } from './session-extensions.js';
+import { fieldsFor, keyRun, SessionInjections, turnRun } from './session-injections.js';
 import { Turns, type Turn } from './turns.js';
 
 /** A hook to be fired: by whom, and which attempt this is. */
@@ -78,6 +81,9 @@ export class HookFiring {
     private readonly rules: AccountRules,
     private readonly retries: FinalizeRetries,
     private readonly approvals: Approvals,
+    private readonly injections: SessionInjections,
+    private readonly extensions: SessionExtensions,
+    private readonly cleanup: SessionCleanup,
   ) {}
 
   /**
@@ -90,10 +96,10 @@ export class HookFiring {
     firedFor: ((envelope: Envelope) => FiredFor) | null = null,
   ): Promise<StartedFiring> {
     const { account } = request;
-    const firing = await this.firing(request);
+    const firing = await this.withInjections(await this.firing(request), request, completed);
     const tools = await this.tools(firing);
     const { envelope } = tools;
-    const running = fire(firing, tools, completed, firedFor === null ? null : firedFor(envelope));
+    const running = fire(firing, tools, completed, firedFor === null ? this.endOfSession(firing) : firedFor(envelope));
     this.running.until(account, firing.invocationId, running.answer);
     return { ...running, turnId: firing.turnId };
   }
@@ -147,11 +153,54 @@ export class HookFiring {
     await running.answer;
   }
 
+  /**
+   * What waits for a session's turn goes to the first hook that asks for it. It is drained on record before the chain
+   * runs; a repetition of the run, or of the request, gets the same again.
+   */
+  private async withInjections(
+    firing: Firing,
+    { account, actor, order }: FiringRequest,
+    [claim]: readonly CompletedCommand[],
+  ): Promise<Firing> {
+    const { dialect, hook, opening, halted, sessionId, invocationId } = firing;
+    const { queue } = dialect;
+    if (queue === undefined || halted !== null) return firing;
+    const input = JSON.parse(opening.input) as JsonObject;
+    const named = queue.drains(hook, input);
+    if (named === null) return firing;
+    const sessions = [...new Set([...named, ...(sessionId === null ? [] : [sessionId])])];
+    const turn = order.envelope.turnId ?? opening.turnId;
+    const { injections } = await this.injections.drain({
+      account,
+      sessions,
+      by: 'firing',
+      run: turn === null ? (claim === undefined ? null : keyRun(claim.key)) : turnRun(turn),
+      invocationId,
+      fields: { actor, ...fieldsFor(firing, null) },
+    });
+    const opened = dialect.open(hook, queue.withInjections(input, injections));
+    if (opened.kind === 'refused') throw new Error(`what was drained does not fit ${hook}`);
+    return { ...firing, opening: opened, injections };
+  }
+
+  /** What plugins left in a session goes in the commit that says how it ended. */
+  private endOfSession(firing: Firing): FiredFor | null {
+    const { account, dialect, hook, opening, sessionId, actor, invocationId } = firing;
+    const input = dialect.sessionNames === undefined ? null : (JSON.parse(opening.input) as JsonObject);
+    const cause = input === null ? null : cleanupCauseOf(hook, input);
+    if (input === null || cause === null) return null;
+    const named = dialect.sessionNames?.(input) ?? [];
+    const sessions = [...new Set([...named, ...(sessionId === null ? [] : [sessionId])])];
+    const fields = { actor, ...fieldsFor(firing, null) };
+    const end = { account, sessions, cause, pluginId: null, causedBy: invocationId, fields };
+    return { after: () => this.cleanup.writes(end) };
+  }
+
   private async tools(firing: Firing): Promise<FiringTools> {
     return {
       store: this.store,
       sandbox: this.sandbox,
-      hostCalls: this.hostCalls,
+      hostCalls: this.injections.withQueue(firing, this.hostCalls),
       envelope: await this.sealing.envelope(firing.account, scopeOf(firing)),
       tokenKey: this.tokenKey,
       newId,
@@ -276,6 +325,8 @@ export class HookFiring {
       chain.places.map(async ({ plugin }) => active.readyRealm(plugin) ?? (await active.realmFor(plugin))),
     );
     const ofAccount = this.rules.timeoutMs(account, dialect.name);
+    const arranged = this.arranged(chain, { account, order });
+    const kept = await this.keptFor(account, order, chain, arranged ?? []);
     const link = (
       place: number,
       { entry, plugin }: ChainPlace,
@@ -295,7 +346,6 @@ export class HookFiring {
         timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount, written),
       };
     };
-    const arranged = this.arranged(chain, { account, order });
     if (arranged === null) return chain.places.map((place, index) => link(index, place, hook, null));
     return arranged.flatMap(({ plugin: at, handler, timeoutMs, ...place }) => {
       const found = chain.places[at];
@@ -308,11 +358,25 @@ export class HookFiring {
           timeoutMs: place.hasNoLimit ? dialect.timeoutBounds.max : made.timeoutMs,
           isPolicy: place.isPolicy,
           applies: place.applies,
+          ...(place.isPolicy && kept.has(found.plugin.id) ? { kept: kept.get(found.plugin.id) ?? [] } : {}),
           ...(place.readAs === undefined ? {} : { readAs: place.readAs }),
           ...(place.evaluatorId === undefined ? {} : { evaluatorId: place.evaluatorId }),
         },
       ];
     });
+  }
+
+  /** What a session keeps for the plugins whose policies are asked. */
+  private async keptFor(
+    account: string,
+    { dialect, opening }: ArrangedFor['order'],
+    { places }: ChainInForce,
+    arranged: readonly Arranged[],
+  ): ReturnType<SessionExtensions['keptFor']> {
+    const asking = new Set(arranged.flatMap(({ isPolicy, plugin }) => (isPolicy ? [plugin] : [])));
+    if (asking.size === 0 || dialect.sessionNames === undefined) return new Map();
+    const plugins = places.flatMap(({ plugin }, index) => (asking.has(index) ? [plugin] : []));
+    return this.extensions.keptFor(account, dialect.sessionNames(JSON.parse(opening.input) as JsonObject), plugins);
   }
 
   /** Null: the dialect runs one handler per plugin, in the account's order. */

@@ -174,17 +174,27 @@ const program = String.raw`(function (kit, setup) {
     return undefined;
   };
 
+  // Session extensions and lifecycles, by the names under which they are asked for.
+  const kept = { __proto__: null };
+  const kind = (value) => (value === undefined ? 'absent' : typeof value === 'function' ? (objectToString(value) === '[object AsyncFunction]' ? 'async' : 'function') : 'other');
+
   const registerSessionExtension = (extension) => {
     if (!isLoading) return undefined;
     if (!isObject(extension)) return fault('a session extension needs namespace and description');
-    const kind = (value) => (value === undefined ? 'absent' : typeof value === 'function' ? (objectToString(value) === '[object AsyncFunction]' ? 'async' : 'function') : 'other');
-    add('extensions', '{"namespace":' + quote(nonBlank(extension.namespace)) + ',"description":' + quote(nonBlank(extension.description)) +
+    const name = 'extension#' + registrations;
+    kept[name] = { __proto__: null, self: extension, project: extension.project, cleanup: extension.cleanup };
+    add('extensions', '{"handler":' + quote(name) + ',"namespace":' + quote(nonBlank(extension.namespace)) + ',"description":' + quote(nonBlank(extension.description)) +
       ',"project":' + quote(kind(extension.project)) + ',"cleanup":' + quote(kind(extension.cleanup)) + option(extension, 'sessionEntrySlotKey') + '}');
     return undefined;
   };
 
   const registerRuntimeLifecycle = (lifecycle) => {
-    if (isLoading) add('lifecycles', quote(isObject(lifecycle) ? nonBlank(lifecycle.id) : ''));
+    if (!isLoading) return undefined;
+    const id = isObject(lifecycle) ? nonBlank(lifecycle.id) : '';
+    if (id === '') return fault('a runtime lifecycle needs an id');
+    const name = 'lifecycle#' + registrations;
+    kept[name] = { __proto__: null, self: lifecycle, project: undefined, cleanup: lifecycle.cleanup };
+    add('lifecycles', '{"handler":' + quote(name) + ',"id":' + quote(id) + ',"cleanup":' + quote(kind(lifecycle.cleanup)) + '}');
     return undefined;
   };
 
@@ -686,13 +696,28 @@ const program = String.raw`(function (kit, setup) {
     return args;
   };
 
+  // What the session keeps for this plugin: a copy, the same one for as long as the dispatch takes.
+  const keptFor = (view) => {
+    const given = { __proto__: null };
+    return (namespace) => {
+      if (!view.kept) return undefined;
+      const wanted = nonBlank(namespace);
+      for (let i = 0; i < view.kept.length; i += 1) {
+        if (view.kept[i][0] !== wanted) continue;
+        given[wanted] ??= { __proto__: null, value: parse(view.kept[i][1]) };
+        return given[wanted].value;
+      }
+      return undefined;
+    };
+  };
+
   const dress = (state, event, context) => {
     const { hook, view, run } = state;
     if (hook.reads === 'payload' && isObject(event.payload)) delete event.payload.trustedLocalMedia;
     if (view.config) define(event, 'context', { ...(isObject(event.context) ? event.context : {}), pluginConfig: config() });
     if (view.signal) define(context, 'abortSignal', signalOf(run));
     if (view.cron) define(context, 'getCron', () => cronOf(state));
-    if (state.policy !== null) define(context, 'getSessionExtension', () => undefined);
+    if (state.policy !== null) define(context, 'getSessionExtension', keptFor(view));
     if (view.invocation) {
       define(context, 'hookInvocation', freeze({
         assertActive() {
@@ -733,12 +758,45 @@ const program = String.raw`(function (kit, setup) {
     }
   };
 
+  // Asked outside any hook: what failed is said, and never taken for a hook's decision.
+  const unhooked = (state, thrown) => {
+    const bound = boundReached(thrown);
+    return bound === null ? undecided(state, 'handler_threw', textOf(thrown)) : undecided(state, 'handler_crashed', bound);
+  };
+  const projected = (state, { handler, context }) => {
+    const entry = kept[handler];
+    if (entry === undefined || typeof entry.project !== 'function') return state.run.done('-');
+    try {
+      const result = apply(entry.project, entry.self, [context]);
+      if (isObject(result) && typeof result.then === 'function') {
+        then(result, nothing, nothing);
+        return undecided(state, 'promise_ignored', 'a projector must be synchronous');
+      }
+      const text = result === undefined ? undefined : json(result);
+      return state.run.done(text === undefined ? '=' : '+' + text);
+    } catch (thrown) {
+      return thrown === misfit ? undecided(state, 'handler_malformed', 'what it gave is too large') : unhooked(state, thrown);
+    }
+  };
+  const cleanedUp = async (state, { handler, context }) => {
+    const entry = kept[handler];
+    if (entry === undefined || typeof entry.cleanup !== 'function') return state.run.done('-');
+    try {
+      await apply(entry.cleanup, entry.self, [context]);
+      return state.run.done('.');
+    } catch (thrown) {
+      return unhooked(state, thrown);
+    }
+  };
+
   const call = async (name, input, patches, args, run) => {
     const entry = handlers[name];
     const state = { __proto__: null, run, hook: null, view: null, policy: null, warned: '', logLines: 0, returned: false };
     current = state;
     try {
       if (name === 'resolution') return await resolved(state, parse(input));
+      if (name === 'project') return projected(state, parse(input));
+      if (name === 'cleanup') return await cleanedUp(state, parse(input));
       if (entry === undefined) return undecided(state, 'handler_malformed', 'no such handler');
       state.hook = entry.hook;
       state.policy = entry.policy;

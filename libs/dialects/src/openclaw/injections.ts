@@ -1,104 +1,107 @@
-import type { Json } from '#record';
+import type { Json, JsonObject } from '#record';
 import { fitsJsonLimits } from './json-limits.js';
 
-/** Bounds of the queue of one session (openclaw.md §14). */
-export const injectionLimits = { textUnits: 32_768, keyUnits: 512, perPlugin: 32 } as const;
+/** Bounds of an injection (openclaw.md §14). */
+export const injectionLimits = { textUnits: 32_768, keyUnits: 512 } as const;
 
-export interface Injection {
-  readonly id: string;
-  readonly pluginId: string;
+/** What a plugin asks to have said in a session's next turn. */
+export interface InjectionAsked {
   readonly text: string;
   readonly idempotencyKey: string | null;
   readonly placement: 'prepend_context' | 'append_context';
   /** Null: it never expires. */
   readonly ttlMs: number | null;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
   readonly metadata?: Json;
 }
 
-/** What waits for a session's next turn, each plugin's in the order of enqueuing, plugins in the order of their first. */
-export type InjectionQueue = readonly Injection[];
-
-export interface Enqueued {
-  readonly queue: InjectionQueue;
-  readonly enqueued: boolean;
-  /** Of the entry; of the one that was there before, where the key was used; '' where it was refused. */
+/** An injection as the handlers of `agent_turn_prepare` and the host see it. */
+export interface Injection extends Omit<InjectionAsked, 'idempotencyKey' | 'ttlMs'> {
   readonly id: string;
+  readonly pluginId: string;
+  readonly idempotencyKey?: string;
+  readonly ttlMs?: number;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
 }
 
-/** Puts an injection into a session's queue. Whatever is wrong with it is no error: it is just not enqueued. */
-export const enqueueInjection = (
-  queue: InjectionQueue,
-  pluginId: string,
-  asked: unknown,
-  { now, newId }: { readonly now: number; readonly newId: () => string },
-): Enqueued => {
-  const injection = readInjection(pluginId, asked, now, newId);
-  if (injection === null) return { queue, enqueued: false, id: '' };
-  const live = queue.filter((entry) => entry.pluginId !== pluginId || !isExpired(entry, now));
-  const own = live.filter((entry) => entry.pluginId === pluginId);
-  const { idempotencyKey } = injection;
-  const twin = idempotencyKey === null ? undefined : own.find((entry) => entry.idempotencyKey === idempotencyKey);
-  if (twin !== undefined) return { queue: live, enqueued: false, id: twin.id };
-  if (own.length >= injectionLimits.perPlugin) return { queue: live, enqueued: false, id: injection.id };
-  return { queue: [...live, injection], enqueued: true, id: injection.id };
-};
+/** Fields of an injection that do not fit, with the mend. */
+export type InjectionFaults = readonly { readonly field: string; readonly reason: string }[];
 
-const readInjection = (pluginId: string, asked: unknown, now: number, newId: () => string): Injection | null => {
-  if (typeof asked !== 'object' || asked === null) return null;
+export type ReadInjection =
+  | { readonly kind: 'read'; readonly injection: InjectionAsked }
+  | { readonly kind: 'faulty'; readonly faults: InjectionFaults };
+
+/** Reads what was asked for (openclaw.md §14); fields that are not an injection's are left alone. */
+export const readInjection = (asked: unknown): ReadInjection => {
+  if (typeof asked !== 'object' || asked === null) return faulty('', 'give an object');
   const { text, idempotencyKey, placement, ttlMs, metadata } = asked as { readonly [field: string]: unknown };
   const words = typeof text === 'string' ? text.trim() : '';
-  if (words === '' || words.length > injectionLimits.textUnits) return null;
-  if (metadata !== undefined && !fitsJsonLimits(metadata)) return null;
+  if (words === '' || words.length > injectionLimits.textUnits) {
+    return faulty('text', `give 1 to ${String(injectionLimits.textUnits)} characters that are not all blank`);
+  }
+  if (metadata !== undefined && !fitsJsonLimits(metadata)) return faulty('metadata', 'is over the limits of JSON');
   const key = typeof idempotencyKey === 'string' ? idempotencyKey.trim() : '';
-  if (idempotencyKey !== undefined && (key === '' || key.length > injectionLimits.keyUnits)) return null;
-  if (placement !== undefined && placement !== 'prepend_context' && placement !== 'append_context') return null;
-  if (ttlMs !== undefined && !(typeof ttlMs === 'number' && Number.isFinite(ttlMs) && ttlMs >= 0)) return null;
+  if (idempotencyKey !== undefined && (key === '' || key.length > injectionLimits.keyUnits)) {
+    return faulty('idempotencyKey', `give 1 to ${String(injectionLimits.keyUnits)} characters that are not all blank`);
+  }
+  if (placement !== undefined && placement !== 'prepend_context' && placement !== 'append_context') {
+    return faulty('placement', 'give prepend_context or append_context');
+  }
+  if (ttlMs !== undefined && !(typeof ttlMs === 'number' && Number.isFinite(ttlMs) && ttlMs >= 0)) {
+    return faulty('ttlMs', 'give a number of milliseconds, 0 or more');
+  }
   return {
-    id: key === '' ? newId() : key,
-    pluginId,
-    text: words,
-    idempotencyKey: key === '' ? null : key,
-    placement: placement ?? 'prepend_context',
-    ttlMs: ttlMs ?? null,
-    createdAt: now,
-    ...(metadata === undefined ? {} : { metadata }),
+    kind: 'read',
+    injection: {
+      text: words,
+      idempotencyKey: key === '' ? null : key,
+      placement: placement ?? 'prepend_context',
+      ttlMs: ttlMs ?? null,
+      ...(metadata === undefined ? {} : { metadata }),
+    },
   };
 };
 
-/** An entry expires when it is older than its time, not when it is as old. */
-const isExpired = ({ ttlMs, createdAt }: Injection, now: number): boolean => ttlMs !== null && now - createdAt > ttlMs;
+const faulty = (field: string, reason: string): ReadInjection => ({ kind: 'faulty', faults: [{ field, reason }] });
 
-export interface Drained {
-  /** What the turn gets, oldest first. */
-  readonly injections: readonly Injection[];
+/** Texts of a turn that stand before and after the prompt; absent: none. */
+export interface TurnContext {
   readonly prependContext?: string;
   readonly appendContext?: string;
 }
 
-/**
- * Empties a session's queue for a turn. `isHeard`: the plugin is loaded and may inject; what others left is lost with
- * the queue, as is what has expired.
- */
-export const drainInjections = (
-  queue: InjectionQueue,
-  now: number,
-  isHeard: (pluginId: string) => boolean,
-): Drained => {
-  const plugins = [...new Set(queue.map(({ pluginId }) => pluginId))].filter(isHeard);
-  const injections = plugins
-    .flatMap((plugin) => queue.filter((entry) => entry.pluginId === plugin && !isExpired(entry, now)))
-    .sort((left, right) => left.createdAt - right.createdAt);
-  const joined = (placement: Injection['placement']): string =>
-    injections
-      .filter((entry) => entry.placement === placement)
-      .map(({ text }) => text)
-      .join('\n\n');
-  const [before, after] = [joined('prepend_context'), joined('append_context')];
+/** What the injections of a turn say, each placement joined by blank lines. */
+export const injectedContext = (injections: readonly Pick<Injection, 'placement' | 'text'>[]): TurnContext => {
+  const texts = (placement: Injection['placement']): readonly string[] =>
+    injections.filter((entry) => entry.placement === placement).map(({ text }) => text);
+  return contextOf(texts('prepend_context'), texts('append_context'));
+};
+
+/** A turn's context: what was injected, then what the handlers gave (openclaw.md §13); null: none. */
+export const assembledContext = (
+  injections: readonly Pick<Injection, 'placement' | 'text'>[],
+  result: JsonObject,
+): JsonObject | null => {
+  const injected = injectedContext(injections);
+  const text = (value: Json | undefined): readonly string[] => (typeof value === 'string' ? [value] : []);
+  const { prependContext, appendContext } = contextOf(
+    [...text(injected.prependContext), ...text(result.prependContext)],
+    [...text(injected.appendContext), ...text(result.appendContext)],
+  );
+  const { prependContext: _before, appendContext: _after, ...others } = result;
+  const all: JsonObject = {
+    ...others,
+    ...(prependContext === undefined ? {} : { prependContext }),
+    ...(appendContext === undefined ? {} : { appendContext }),
+  };
+  return Object.keys(all).length === 0 ? null : all;
+};
+
+const contextOf = (before: readonly string[], after: readonly string[]): TurnContext => {
+  const join = (texts: readonly string[]): string => texts.filter((text) => text !== '').join('\n\n');
+  const [prependContext, appendContext] = [join(before), join(after)];
   return {
-    injections,
-    ...(before === '' ? {} : { prependContext: before }),
-    ...(after === '' ? {} : { appendContext: after }),
+    ...(prependContext === '' ? {} : { prependContext }),
+    ...(appendContext === '' ? {} : { appendContext }),
   };
 };

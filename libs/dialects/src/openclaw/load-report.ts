@@ -6,7 +6,7 @@ import { normalizeMatcher } from './matcher.js';
 import { profiles } from './profiles.js';
 import type { Profile } from './profiles.js';
 import { effectiveName, extensionFault, judgeHook, policyFault } from './registration.js';
-import type { ExtensionClaim, HandlerClaim, HookGates } from './registration.js';
+import type { ExtensionClaim, HandlerClaim, HookGates, LifecycleClaim } from './registration.js';
 
 /** A trusted tool policy that was registered, by the name its realm runs it under. */
 export interface PolicyRegistration {
@@ -20,7 +20,7 @@ export interface Registrations {
   readonly handlers: readonly HandlerClaim[];
   readonly policies: readonly PolicyRegistration[];
   readonly extensions: readonly ExtensionClaim[];
-  readonly lifecycles: readonly string[];
+  readonly lifecycles: readonly LifecycleClaim[];
 }
 
 interface Reported extends Omit<Registrations, 'policies'> {
@@ -93,7 +93,7 @@ export const registrationsIn = (kept: JsonObject): Registrations => ({
   handlers: listIn(kept, 'handlers') as unknown as readonly HandlerClaim[],
   policies: listIn(kept, 'policies') as unknown as readonly PolicyRegistration[],
   extensions: listIn(kept, 'extensions') as unknown as readonly ExtensionClaim[],
-  lifecycles: listIn(kept, 'lifecycles') as unknown as readonly string[],
+  lifecycles: listIn(kept, 'lifecycles') as unknown as readonly LifecycleClaim[],
 });
 
 const inOrder = (names: ReadonlySet<string>): readonly string[] =>
@@ -193,7 +193,7 @@ const reported = (report: string): Reported => {
       'project',
       'cleanup',
     ]) as unknown as readonly ExtensionClaim[],
-    lifecycles: textsIn(said, 'lifecycles'),
+    lifecycles: objectsIn(said, 'lifecycles', ['handler', 'id', 'cleanup']) as unknown as readonly LifecycleClaim[],
     unknown: textsIn(said, 'unknown'),
     notFunctions: textsIn(said, 'notFunctions'),
     faults: textsIn(said, 'faults'),

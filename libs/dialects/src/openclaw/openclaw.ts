@@ -1,6 +1,7 @@
 import { own, type Decision, type Link } from '#hooks';
 import type { Json, JsonObject } from '#record';
-import type { AnswerFacts, Dialect, DialectRules, HookEntry } from '../dialect.js';
+import type { AnswerFacts, Dialect, DialectRules, HookEntry, TurnQueue } from '../dialect.js';
+import { isId } from '../middleware/host-calls.js';
 import type { DialectApprovals } from '../held-call.js';
 import { arrange } from './arrange.js';
 import { readApproval } from './approvals.js';
@@ -83,6 +84,20 @@ const approvalsOf = ({ version, followsApprovalSettings }: Profile): DialectAppr
   paramsOf,
 });
 
+const sessionNames = ({ context }: JsonObject): readonly string[] => {
+  const names = [own(context, 'sessionKey'), own(context, 'sessionId')];
+  return [...new Set(names.filter((name): name is string => isId(name)))];
+};
+
+const turnQueue: TurnQueue = {
+  drains: (hook, input) =>
+    hook === 'agent_turn_prepare' && own(input.event, 'queuedInjections') === undefined ? sessionNames(input) : null,
+  withInjections: ({ event, ...more }, queuedInjections) => ({
+    ...more,
+    event: { ...(event as JsonObject), queuedInjections: queuedInjections as unknown as Json },
+  }),
+};
+
 const paramsOf = ({ event }: JsonObject): Json => (own(event, 'params') ?? null) as Json;
 
 const ofProfile = (profile: Profile, policy: FailurePolicy, hooks: readonly OpenClawHook[]): Dialect => {
@@ -113,6 +128,9 @@ const ofProfile = (profile: Profile, policy: FailurePolicy, hooks: readonly Open
     },
     readNotes: () => [],
     approvals: approvalsOf(profile),
+    queue: turnQueue,
+    sessionNames,
+    argsWith: (args, kept) => JSON.stringify({ ...(JSON.parse(args) as JsonObject), kept: kept as unknown as Json }),
     profile: profile.name,
     gated: (registrations, rules) => gatedHooks(registrations, profileIn(rules) ?? profile, gatesIn(rules)),
     examine: (code, hooks) => deprecatedUses(code, hooks),

@@ -77,11 +77,20 @@ export const policyFault = (
 
 /** A session extension as a plugin asks for it. */
 export interface ExtensionClaim {
+  /** The name under which its realm knows it. */
+  readonly handler?: string;
   readonly namespace: string;
   readonly description: string;
   readonly project: 'absent' | 'function' | 'async' | 'other';
   readonly cleanup: 'absent' | 'function' | 'async' | 'other';
   readonly sessionEntrySlotKey?: string;
+}
+
+/** A runtime lifecycle as a plugin asks for it. */
+export interface LifecycleClaim {
+  readonly handler: string;
+  readonly id: string;
+  readonly cleanup: ExtensionClaim['cleanup'];
 }
 
 /** Why a session extension is not registered; null: it is (openclaw.md §15). `taken`: what the plugin has already. */

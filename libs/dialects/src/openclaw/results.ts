@@ -10,6 +10,7 @@ import { hostFinalize, mergeFinalize } from './finalize.js';
 import type { FinalizeResult, RetryCounts } from './finalize.js';
 import { gateOf } from './gate.js';
 import type { Profile } from './profiles.js';
+import { assembledContext } from './injections.js';
 import { firstLine } from './redaction.js';
 import { intersectTools } from './tools-allow.js';
 
@@ -41,6 +42,9 @@ export const answerValue = (hook: OpenClawHook, decision: Decided, profile: Prof
       return filterExecEnv((result ?? {}) as JsonObject, profile.version).env;
     case 'before_agent_run':
       return result === undefined ? null : withoutReason(result as JsonObject);
+    case 'agent_turn_prepare':
+      if (facts.injections === undefined) return result ?? null;
+      return assembledContext(facts.injections, (result ?? {}) as JsonObject);
     case 'before_agent_finalize':
       return result === undefined ? null : accounted(finalized(decision), facts.counts);
     case 'tool_result_persist':
@@ -67,6 +71,8 @@ export const answerMore = (hook: OpenClawHook, decision: Decided, profile: Profi
       return { gate: shownGate(decision, (own(parsedInput(facts).event, 'params') ?? null) as Json) };
     case 'before_agent_run':
       return decision.outcome === 'cancelled' ? { notice: runNotice(decision) } : {};
+    case 'agent_turn_prepare':
+      return facts.injections === undefined ? {} : { queuedInjections: facts.injections as unknown as Json };
     case 'before_agent_finalize': {
       const { asked } = hostFinalize(finalized(decision), facts.counts);
       return asked.length === 0 ? {} : { retries: asked };

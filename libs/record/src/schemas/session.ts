@@ -1,4 +1,4 @@
-import { count, digest, flag, id, list, nullable, object, oneOf, sealed, text, time } from './parts.js';
+import { count, digest, flag, id, list, nullable, object, oneOf, position, sealed, text, time } from './parts.js';
 
 const slot = {
   runId: id('The same for the same job and slot, always.'),
@@ -8,8 +8,18 @@ const slot = {
 
 const mission = { kind: id(), name: sealed(), prompt: sealed('As it was scheduled.') };
 
+const injection = {
+  injectionId: id(),
+  pluginId: id(),
+  keyDigest: nullable(digest('HMAC of the idempotency key, under a key of the account.')),
+  placement: oneOf('prepend_context', 'append_context'),
+  ttlMs: nullable({ type: 'number', minimum: 0 }),
+  createdAt: time(),
+  content: sealed('Text, idempotency key and metadata.'),
+};
+
 /**
- * Streams `session/{id}`, `session/{id}/clear/…` of one clear, `cron/{jobId}` with a job's declarations and the runs
+ * Streams `session/{id}/injections`, `session/{id}/extensions`, `session/{id}/clear/…` of one clear, `cron/{jobId}` with a job's declarations and the runs
  * that it started one after another, and `cron-run/{runId}` of one slot and its run.
  */
 export const sessionSchemas = {
@@ -26,16 +36,44 @@ export const sessionSchemas = {
     deletedSubagentCount: count('Direct subagents.'),
     deletedPeerThreadCount: count('Direct peer threads.'),
   }),
-  'injection.enqueued': object({
-    injectionId: id(),
-    content: sealed(),
-    'position?': id(),
-    'expiresAt?': nullable(time()),
+  'injection.enqueued': object(injection),
+  'injection.drained': object({
+    injections: list(object(injection), 'In the order of the turn. The queue is empty afterwards.'),
+    by: oneOf('firing', 'runtime'),
+    'run?': id('Names the run: it gets the same again.'),
+    'firedBy?': id('The invocation that they went to.'),
   }),
-  'injection.drained': object({ injectionIds: list(id()), 'invocationId?': id() }),
   'injection.expired': object({ injectionIds: list(id()) }),
-  'extension.patched': object({ pluginId: id(), namespace: id(), value: sealed() }),
-  'extension.cleaned': object({ pluginId: id(), 'namespace?': id(), 'cause?': id() }),
+  'injection.dropped': object({
+    injectionIds: list(id()),
+    cause: oneOf('not_loaded', 'not_allowed', 'erased', 'reset', 'delete', 'disable'),
+  }),
+  'extension.patched': object({
+    pluginId: id(),
+    namespace: id(),
+    value: nullable(sealed('What the session keeps for the plugin; null: nothing any more.')),
+  }),
+  'extension.cleaned': object({
+    cause: oneOf('reset', 'delete', 'disable', 'restart'),
+    removed: list(object({ pluginId: id(), namespaces: list(id()) })),
+    calls: list(id(), 'Plugins whose cleanup is called next.'),
+    'asOf?': position('Account position at which their code was in force.'),
+    'causedBy?': id('The event that it follows from.'),
+  }),
+  'extension.cleanup_called': object({
+    cause: oneOf('reset', 'delete', 'disable', 'restart'),
+    order: id('The `extension.cleaned` that it belongs to.'),
+    calls: list(
+      object({
+        pluginId: id(),
+        kind: oneOf('extension', 'lifecycle'),
+        name: id('Namespace, or id of the lifecycle.'),
+        outcome: oneOf('done', 'failed', 'timed_out', 'not_loaded'),
+        error: nullable(sealed()),
+        durationMs: count(),
+      }),
+    ),
+  }),
   'cron.job_declared': object({
     jobId: id(),
     name: sealed(),

@@ -186,7 +186,7 @@ export const sessionTurnsSchema = page(turn, {
 
 export const timelineSchema = page(
   object({
-    kind: word('turn', 'clear', 'injection', 'cron'),
+    kind: word('turn', 'clear', 'injection', 'extension', 'cron'),
     position: text,
     turn,
     type: text,

@@ -100,7 +100,7 @@ export class TurnsController {
   }
 
   @Get('sessions/:session/timeline')
-  @ReadRoute('Turns, clears, injections and cron runs of a session', timelineSchema)
+  @ReadRoute('Turns, clears, injections, session extensions and cron runs of a session', timelineSchema)
   async timeline(
     @Account() account: string,
     @PathId('session', 'The session.') sessionId: string,

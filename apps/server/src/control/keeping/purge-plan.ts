@@ -89,6 +89,8 @@ interface StreamFacts {
   readonly present: number;
   readonly newest: Date;
   readonly ended: boolean;
+  /** Version at which its queue was last emptied; null: never, or it is none. */
+  readonly drained: number | null;
 }
 
 /** Classes whose streams are one story each: a hold on any of it is on all of it, and a short one goes as a whole. */
@@ -106,7 +108,8 @@ const withoutUnripe = async (
   if (candidates.length === 0) return [];
   const rows = await sql.query<StreamFacts>(
     `select e.stream, s.version, count(*)::integer as present, max(e.recorded_at) as newest,
-        bool_or(e.type in ('invocation.closed', 'invocation.lost')) as ended
+        bool_or(e.type in ('invocation.closed', 'invocation.lost')) as ended,
+        max(e.version) filter (where e.type = 'injection.drained') as drained
       from event e join stream s on s.account = e.account and s.id = e.stream
       where e.account = $1 and e.stream = any ($2::text[]) group by e.stream, s.version`,
     [account, streamsOf(candidates)],
@@ -117,6 +120,8 @@ const withoutUnripe = async (
 
 const isRipe = (row: Candidate, facts: StreamFacts | undefined, policy: PurgePolicy): boolean => {
   if (facts === undefined) return false;
+  // What was enqueued since may wait still, however long ago that was.
+  if (row.type.startsWith('injection.') && row.version > (facts.drained ?? 0)) return false;
   if (storied.includes(row.class) && row.class !== 'invocation' && facts.version <= shortStory)
     return facts.newest < new Date(policy[row.class]?.before ?? 0);
   if (row.class !== 'invocation') return !newestStays(row.class) || row.version < facts.version;

@@ -21,6 +21,9 @@ import { CronStreams } from '../cron-streams.js';
 import { FinalizeRetries } from '../finalize-retries.js';
 import { HookFiring } from '../hook-firing.js';
 import { RunningInvocations } from '../running-invocations.js';
+import { SessionCleanup } from '../session-cleanup.js';
+import { SessionExtensions } from '../session-extensions.js';
+import { SessionInjections } from '../session-injections.js';
 import { Turns } from '../turns.js';
 
 /** One server process over a log: what it does with clears and cron runs, without HTTP and without plugins. */
@@ -65,6 +68,10 @@ class NoPlugins extends ActivePlugins {
 /** A process over `store`. */
 export const lifecycleWorld = (store: EventStore, sealing: Sealing): LifecycleWorld => {
   const rules = { halted: () => null, timeoutMs: () => null } as unknown as AccountRules;
+  const plugins = new NoPlugins();
+  const injections = new SessionInjections(store, sealing, plugins, rules);
+  const extensions = new SessionExtensions(store, sealing, {} as Sandbox, plugins);
+  const cleanup = new SessionCleanup(store, plugins, injections, extensions);
   const firing = new HookFiring(
     store,
     sealing,
@@ -74,14 +81,17 @@ export const lifecycleWorld = (store: EventStore, sealing: Sealing): LifecycleWo
     randomUUID(),
     new RunningInvocations(),
     new Turns(store),
-    new NoPlugins(),
+    plugins,
     rules,
     new FinalizeRetries(store, sealing),
     {} as Approvals,
+    injections,
+    extensions,
+    cleanup,
   );
   const { signal } = new AbortController();
   const answers = new Answers(store, sealing, tokenKey, signal, new InvocationEnds(store, signal));
-  const clears = new Clears(store, firing);
+  const clears = new Clears(store, firing, cleanup);
   const streams = new CronStreams(store);
   const handlers = {
     start: new StartClearHandler(clears),
