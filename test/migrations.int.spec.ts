@@ -15,6 +15,7 @@ const released: { readonly [name: string]: string } = {
   CreateExports1764500000070: 'ba4d58ca9a10ff64fc3615aa94184af3ccb78f1ba61517c9f86ee6243ac1f1cf',
   CreateRelay1764500000080: 'af1f94cb2f2048840579c7f568b683ab2ba413420c454b45b83820f705564032',
   CreateApprovalWatch1764500000090: '86ab33cc83200d6cce3b36502b3fad86733627d7cddd30fa821b5c7a91077409',
+  CreateSessionCleanup1764500000100: 'a1f4e13cdc30091e8645b43f892807c8bb2ef5d31074fd2b85265350917c4307',
 };
 
 const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {
