@@ -16,7 +16,7 @@ import {
   type ServerConfig,
 } from '#platform';
 import { readProgress, type RelayProgress } from './kafka-relay-tables.js';
-import type { RelayWatch } from './kafka-relay-turn.js';
+import { batchEvents, type RelayWatch } from './kafka-relay-turn.js';
 import { startRelay, type Relay, type RelayState } from './kafka-relay-work.js';
 import { pacing } from './resting.js';
 
@@ -28,7 +28,6 @@ const longWaitMs = 30_000;
 
 /** Gives way while this process fires hooks. */
 const rest = { pauseMs: 100, share: 1 };
-const fullBatch = 1_000;
 
 /** Follows the log to Kafka, where Kafka is set up. Nothing that answers a hook ever waits for it. */
 @Injectable()
@@ -56,7 +55,7 @@ export class KafkaRelay implements OnModuleInit, BeforeApplicationShutdown {
       replicas: kafka.replicas,
       ownTopics: kafka.accountTopics,
       leaseMs: kafka.leaseMs,
-      pace: pacing(rest, fullBatch, this.store),
+      pace: pacing(rest, batchEvents, this.store),
       watch: this.watch(),
       log: (level, message, facts = {}) => this.logger[level](facts, message),
     });
