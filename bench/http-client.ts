@@ -15,7 +15,7 @@ export interface Connection {
 export const openConnection = async (url: URL, key: string): Promise<Connection> => {
   const socket = await connected(url);
   const head = [
-    `POST ${url.pathname} HTTP/1.1`,
+    `POST ${url.pathname}${url.search} HTTP/1.1`,
     `Host: ${url.host}`,
     `Authorization: Bearer ${key}`,
     'Content-Type: application/json',

@@ -6,6 +6,7 @@ import { between, tableOf } from './figures.js';
 import { measureFollowers } from './followers.js';
 import { measureMemory } from './memory.js';
 import { measureNeighbours } from './neighbours.js';
+import { measureOpenClaw } from './openclaw.js';
 import { measureReading } from './reads.js';
 import { measureRebuilding } from './rebuild.js';
 import { measureRecording } from './recording.js';
@@ -26,6 +27,7 @@ const second = quick ? 200 : 1_000;
 const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   recording: () => measureRecording(rounds, 4 * second),
   sandbox: () => measureSandbox(),
+  openclaw: () => measureOpenClaw(rounds, quick ? 500 : 2_000, quick ? 500 : 10_000),
   neighbours: () => measureNeighbours(rounds, 10 * second),
   followers: () => measureFollowers(rounds, 8 * second),
   relay: () => measureRelay(rounds, quick ? 20_000 : 200_000),

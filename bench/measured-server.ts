@@ -15,6 +15,8 @@ import { openConnection } from './http-client.js';
 /** The built program as a process of its own, on a Postgres that syncs its writes. */
 export interface MeasuredServer {
   readonly pid: number;
+  /** Where it listens. */
+  readonly url: string;
   /** The database as its owner, so that a bare loop writes into the same one. */
   readonly databaseUrl: string;
   /** A database of the same cluster with the same tables, which no program follows. */
@@ -70,6 +72,7 @@ export const startMeasuredServer = async (settings: Readonly<Record<string, stri
   };
   return {
     pid: child.pid ?? -1,
+    url,
     databaseUrl,
     bareDatabaseUrl,
     rowTags: async () => {

@@ -1,9 +1,9 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Figure } from './figures.js';
 import { atMost, rounded } from './figures.js';
 import { startMeasuredServer } from './measured-server.js';
 import { commandBody, fivePlugins, installation } from './plugins.js';
+import { pssOf, treeOf } from './processes.js';
 
 const accounts = 10;
 const pluginsEach = 10;
@@ -37,31 +37,4 @@ export const measureMemory = async (): Promise<readonly Figure[]> => {
   } finally {
     await server.close();
   }
-};
-
-/** A process and all that descend from it. */
-const treeOf = (root: number): readonly number[] => {
-  const children = new Map<number, number[]>();
-  for (const name of readdirSync('/proc')) {
-    const parent = /^\d+$/u.test(name) ? parentOf(name) : null;
-    if (parent !== null) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
-  }
-  const below = (pid: number): readonly number[] => [pid, ...(children.get(pid) ?? []).flatMap(below)];
-  return below(root);
-};
-
-const parentOf = (pid: string): number | null => {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-  } catch {
-    // It ended meanwhile.
-    return null;
-  }
-};
-
-/** Proportional set size in MB: shared pages count once over all that share them. */
-const pssOf = (pid: number): number => {
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return Number(/^Pss: +(\d+) kB/mu.exec(rollup)?.[1] ?? 0) / 1000;
 };

@@ -58,7 +58,7 @@ export interface SandboxFigures {
  */
 export const measureChains = async (subject: ChainSubject = subjectOfOwn): Promise<SandboxFigures> => {
   const silent = { ...subject, setup: subject.setup.replace('"call"', '"emit"') };
-  const spinners = [startSpinner(), startSpinner()];
+  const awake = keepCoresAwake();
   try {
     return {
       jitless: await measure(subject, false),
@@ -67,7 +67,7 @@ export const measureChains = async (subject: ChainSubject = subjectOfOwn): Promi
       jitNoCall: await measure(silent, true),
     };
   } finally {
-    for (const spinner of spinners) spinner.kill('SIGKILL');
+    awake.end();
   }
 };
 
@@ -160,6 +160,17 @@ const startBare = (
       pipe.write(outgoing.take());
     });
   return { process: child, chain };
+};
+
+/** Keeps both cores awake until `end`, by processes that are nothing of what is measured. */
+export const keepCoresAwake = (): { readonly pids: readonly number[]; readonly end: () => void } => {
+  const spinners = [startSpinner(), startSpinner()];
+  return {
+    pids: spinners.flatMap(({ pid }) => pid ?? []),
+    end: () => {
+      for (const spinner of spinners) spinner.kill('SIGKILL');
+    },
+  };
 };
 
 /** Keeps one core awake at the lowest priority, so that wake-ups are not what is measured. */
