@@ -121,17 +121,22 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
       'select account, approval_id from approval_wait where not ended and due_at <= now() order by due_at limit $1',
       [atOnce],
     );
-    for (const { account, approval_id: approvalId } of rows) {
-      const found = await this.held.approval(account, approvalId);
-      const events = found === null ? [] : decideApprovalTimeout(found.approval, new Date());
-      if (found === null || events.length === 0) continue;
-      const fields = { ...aboutApproval(found.requested), actor: { kind: 'system' as const, id: 'approvals' } };
-      const stream = approvalStream(approvalId);
-      const expectedVersion = found.version;
-      const writes = [{ stream, expectedVersion, events: events.map((event) => ({ ...fields, ...event })) }];
-      // Where it moved meanwhile it was decided in the last moment, or another replica was quicker.
-      if ((await this.store.append({ account, writes })).kind === 'appended') this.ended.inc();
-    }
+    await Promise.all(rows.map((row) => this.end(row)));
+    // There are more, and the follower marks these as ended meanwhile.
+    if (rows.length === atOnce) this.again = true;
+  }
+
+  private async end({ account, approval_id: approvalId }: Key): Promise<void> {
+    const found = await this.held.approval(account, approvalId);
+    const events = found === null ? [] : decideApprovalTimeout(found.approval, new Date());
+    if (found === null || events.length === 0) return;
+    const fields = { ...aboutApproval(found.requested), actor: { kind: 'system' as const, id: 'approvals' } };
+    const stream = approvalStream(approvalId);
+    const writes = [
+      { stream, expectedVersion: found.version, events: events.map((event) => ({ ...fields, ...event })) },
+    ];
+    // Where it moved meanwhile it was decided in the last moment, or another replica was quicker.
+    if ((await this.store.append({ account, writes })).kind === 'appended') this.ended.inc();
   }
 
   private async goOn(): Promise<void> {
