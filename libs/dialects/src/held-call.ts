@@ -11,6 +11,8 @@ export interface ApprovalTerms {
   readonly description: string;
   /** For reviewers only. */
   readonly detail: string | null;
+  /** What it is about, for display alone: where a message goes, what is paid. */
+  readonly scope: JsonObject | null;
   readonly severity: 'info' | 'warning' | 'critical';
   readonly timeoutMs: number;
   /** What the end of the time means; 2026.9 knows only `deny`. */

@@ -10,6 +10,8 @@ export interface ApprovalRequested {
   readonly description: Sealed;
   /** For reviewers only. */
   readonly detail?: Sealed;
+  /** What it is about, for display alone. */
+  readonly scope?: Sealed;
   /** The final parameters, to which a decision is bound. */
   readonly parameters: Sealed;
   /** HMAC of their canonical JSON under a key of the account. */

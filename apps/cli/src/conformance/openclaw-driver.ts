@@ -219,8 +219,13 @@ class CaseRun {
     const { terms } = read;
     const given = [scripted.decision, scripted.then].filter((word) => word !== undefined);
     const accepted = given.map((word) => permits(terms, word));
-    const { ticket: _ticket, detail, ...shown } = terms;
-    this.asked.push({ ...shown, ...(detail === null ? {} : { detail }), accepted: accepted[0] ?? false });
+    const { ticket: _ticket, detail, scope, ...shown } = terms;
+    this.asked.push({
+      ...shown,
+      ...(detail === null ? {} : { detail }),
+      ...(scope === null ? {} : { scope }),
+      accepted: accepted[0] ?? false,
+    });
     if (scripted.abort === true) return { kind: 'aborted' };
     const decision = given.find((word) => permits(terms, word));
     return decision !== undefined && permits(terms, decision) ? { kind: 'decided', decision } : { kind: 'unanswered' };

@@ -174,12 +174,13 @@ export class Approvals implements ApprovalDesk {
     parametersDigest: string,
     grantable: boolean,
   ): ApprovalRequested {
-    const { timeoutReason, detail, ticket } = terms;
+    const { timeoutReason, detail, scope, ticket } = terms;
     return {
       approvalId,
       title: envelope.seal(terms.title),
       description: envelope.seal(terms.description),
       ...(detail === null ? {} : { detail: envelope.seal(detail) }),
+      ...(scope === null ? {} : { scope: envelope.seal(scope) }),
       parameters: envelope.seal(params),
       parametersDigest,
       severity: terms.severity,

@@ -32,6 +32,7 @@ export const readApproval = (request: Json, version: Version): ReadApproval => {
         version === '2026.9'
           ? nonEmpty(text(fields.detail)?.trim().slice(0, approvalLimits.detailUnits) ?? null)
           : null,
+      scope: version === '2026.9' ? readScope(fields.scope) : null,
       severity: fields.severity === 'info' || fields.severity === 'critical' ? fields.severity : 'warning',
       timeoutMs: approvalTimeout(fields.timeoutMs),
       timeoutBehavior: version === '2026.7' && fields.timeoutBehavior === 'allow' ? 'allow' : 'deny',
@@ -40,6 +41,28 @@ export const readApproval = (request: Json, version: Version): ReadApproval => {
       ticket,
     },
   };
+};
+
+const scopeKinds = ['message-send', 'payment', 'external-post'];
+
+/** Most characters of a scope's texts, by its field; of any other. */
+const scopeUnits: { readonly [field: string]: number } = { amount: 40, currency: 12 };
+const otherScopeUnits = 128;
+const mostRecipients = 5;
+
+/** What an approval is about (openclaw.md §8): texts and lists of texts within their bounds; anything else is left out. */
+const readScope = (scope: Json | undefined): JsonObject | null => {
+  if (scope === undefined || !isObject(scope)) return null;
+  if (![scope.kind, scope.type].some((kind) => typeof kind === 'string' && scopeKinds.includes(kind))) return null;
+  const cut = (field: string, value: string): string => value.slice(0, scopeUnits[field] ?? otherScopeUnits);
+  return Object.fromEntries(
+    Object.entries(scope).flatMap(([field, value]): [string, Json][] => {
+      if (typeof value === 'string') return [[field, cut(field, value)]];
+      if (!Array.isArray(value)) return [];
+      const texts = (value as readonly Json[]).filter((item) => typeof item === 'string').slice(0, mostRecipients);
+      return [[field, texts.map((item) => cut(field, item))]];
+    }),
+  );
 };
 
 /** 120 s, unless a plugin says another time above 0; 600 s at most. */

@@ -128,6 +128,7 @@ export const approvalSchemas = {
     title: sealed(),
     description: sealed(),
     'detail?': sealed('For reviewers only.'),
+    'scope?': sealed('What it is about, for display alone: an object.'),
     parameters: sealed('The final parameters, to which the decision is bound.'),
     parametersDigest: approvalDigest,
     severity: oneOf('info', 'warning', 'critical'),

@@ -32,6 +32,7 @@ export const approvalSchema = object({
   title: content,
   description: content,
   detail: content,
+  scope: { ...content, description: 'What it is about, for display alone: where a message goes, what is paid.' },
   severity: word('info', 'warning', 'critical'),
   parameters: content,
   parametersDigest: { ...text, description: 'What a decision is bound to: HMAC under a key of the account.' },

@@ -26,6 +26,7 @@ export interface ApprovalView {
   readonly title: Sealed;
   readonly description: Sealed;
   readonly detail: Sealed | null;
+  readonly scope: Sealed | null;
   readonly severity: ApprovalRequested['severity'];
   /** What is approved, and the digest to which a decision is bound. */
   readonly parameters: Sealed;
@@ -70,6 +71,7 @@ export const approvalView = (events: readonly RecordedEvent[]): ApprovalView | n
     title: requested.title,
     description: requested.description,
     detail: requested.detail ?? null,
+    scope: requested.scope ?? null,
     severity: requested.severity,
     parameters: requested.parameters,
     parametersDigest: requested.parametersDigest,
