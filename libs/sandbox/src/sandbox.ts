@@ -37,6 +37,8 @@ export interface Realm {
   /** JSON text handed to the guest program at load: config, granted members, options. */
   readonly setup: string;
   readonly isolation: 'warm' | 'fresh';
+  /** What `code` and `guest` are written in; absent: JavaScript. */
+  readonly language?: 'javascript' | 'python';
 }
 
 export type LoadOutcome =
@@ -133,5 +135,9 @@ export interface SandboxOptions {
   readonly maxChildren?: number;
   /** Memory of one isolate in MiB. Default 128. */
   readonly isolateMiB?: number;
+  /** Memory of one Python interpreter in MiB. Default 128. */
+  readonly pythonMiB?: number;
+  /** Most Python interpreters alive at once; the least recently used idle one is ended first. Default 16. */
+  readonly maxPython?: number;
   readonly log?: (level: 'info' | 'warn' | 'error', message: string, facts?: Readonly<Record<string, unknown>>) => void;
 }

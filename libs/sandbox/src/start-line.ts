@@ -8,11 +8,12 @@ const NOBODY = 65534;
 export interface Started {
   /** Node itself. */
   readonly node: string;
-  readonly flags: readonly string[];
+  /** Given where the program's folder and the addon are seen by the child. */
+  readonly flags: (folder: string, addon: string) => readonly string[];
   /** The folder of the child's program, and the file in it that is run. */
   readonly folder: string;
   readonly file: string;
-  /** isolated-vm's binary. */
+  /** isolated-vm's binary; of a Python child the snapshot it starts from. */
   readonly addon: string;
   readonly isolateMiB: number;
 }
@@ -80,7 +81,7 @@ const inPlace =
   ({ node, flags, folder, file, addon, isolateMiB }: Started): readonly string[] => [
     ...before,
     node,
-    ...flags,
+    ...flags(folder, addon),
     join(folder, file),
     addon,
     JSON.stringify({ isolateMiB, user: becomes }),
@@ -92,7 +93,8 @@ const inOwnRoot =
     ...before,
     ...['/bin/sh', '-c', OWN_ROOT, 'sh', node, addon, folder, prlimit, setpriv],
     ...['/sandbox/prlimit', ...limits, '/sandbox/setpriv', ...rights],
-    ...['/sandbox/node', ...flags, join('/sandbox/program', file), '/sandbox/addon.node'],
+    ...['/sandbox/node', ...flags('/sandbox/program', '/sandbox/addon.node')],
+    ...[join('/sandbox/program', file), '/sandbox/addon.node'],
     JSON.stringify({ isolateMiB, user: null }),
   ];
 
@@ -156,6 +158,20 @@ export const nodeFlags = (jit: boolean): readonly string[] => [
   '--no-node-snapshot',
   ...(jit ? [] : ['--jitless']),
   '--v8-pool-size=1',
+  '--max-semi-space-size=1',
+  '--max-old-space-size=256',
+];
+
+/**
+ * Flags of the Node of a Python child: it needs WebAssembly, and so the JIT. A second ring around the interpreter
+ * (python-runtime.md §5): no code from texts, and files only where its program lies.
+ */
+export const pythonFlags = (folder: string, addon: string): readonly string[] => [
+  '--permission',
+  `--allow-fs-read=${folder}/*`,
+  `--allow-fs-read=${addon}`,
+  '--disallow-code-generation-from-strings',
+  '--no-warnings',
   '--max-semi-space-size=1',
   '--max-old-space-size=256',
 ];

@@ -3,12 +3,15 @@ import { AccountChild } from './account-child.js';
 import type { Leftovers } from './account-child.js';
 import { ChainState } from './chain-state.js';
 import { childProgram } from './child-program.js';
+import type { ChildProgram } from './child-program.js';
 import { SandboxChild } from './child-process.js';
 import type { ChildSettings } from './child-process.js';
 import { FatalRealms } from './plans.js';
 import { monotonicMs } from './marker.js';
 import type { ChainRun, LoadOutcome, Realm, RunningChain, Sandbox, SandboxHealth, SandboxOptions } from './sandbox.js';
-import { nodeFlags, startLines } from './start-line.js';
+import { pythonProgram } from './python/python-program.js';
+import { splitSandbox } from './split-sandbox.js';
+import { nodeFlags, pythonFlags, startLines } from './start-line.js';
 import type { StartLine, Started } from './start-line.js';
 
 const MIB = 1024 * 1024;
@@ -16,6 +19,8 @@ const MIB = 1024 * 1024;
 const SHARDS = 2;
 /** A child without work for so long is ended, ms. */
 const IDLE_MS = 60_000;
+/** A Python interpreter takes longer to start, so it is kept for longer. */
+const PYTHON_IDLE_MS = 10 * 60_000;
 /** The spare is started when whoever took the last one is under way. */
 const SPARE_AFTER_MS = 200;
 /** After a child that ended before it was ready, ms. */
@@ -25,7 +30,8 @@ const NODE_MAJOR = 24;
 
 /**
  * Starts the sandbox: finds the hardest start line that works here and keeps one child ready. Throws when no child can
- * be started at all, or, with `require`, when the machine cannot harden it.
+ * be started at all, or, with `require`, when the machine cannot harden it. Python has a pool of its own, which is
+ * started when the first Python plugin comes.
  */
 export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> => {
   const major = Number(process.versions.node.split('.')[0]);
@@ -35,11 +41,52 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
         'Run the program through npm, which brings its own Node, or install a newer one.',
     );
   }
-  const program = await childProgram();
-  const isolateMiB = options.isolateMiB ?? 128;
-  const maxBytes = (256 + 2 * isolateMiB) * MIB;
   const jit = options.jit ?? false;
-  const started: Started = { ...program, node: process.execPath, flags: nodeFlags(jit), isolateMiB };
+  const scripts = await startPool(options, {
+    program: await childProgram(),
+    flags: () => nodeFlags(jit),
+    jit,
+    baseMiB: 256 + (options.isolateMiB ?? 128),
+    isolateMiB: options.isolateMiB ?? 128,
+    most: options.maxChildren ?? 32,
+    idleMs: IDLE_MS,
+    homeOf: ({ account }) => (options.shared === true ? `shard ${shardOf(account)}` : account),
+  });
+  return splitSandbox(scripts, () => startPython(options));
+};
+
+/** One interpreter per plugin revision: what a plugin does to it, it does to itself. */
+const startPython = async (options: SandboxOptions): Promise<Sandbox> =>
+  startPool(options, {
+    program: await pythonProgram(),
+    flags: pythonFlags,
+    jit: true,
+    baseMiB: 320,
+    isolateMiB: options.pythonMiB ?? 128,
+    most: options.maxPython ?? 16,
+    idleMs: PYTHON_IDLE_MS,
+    homeOf: ({ account, pluginId, digest }) => `${account}\0${pluginId}\0${digest}`,
+  });
+
+/** What tells one pool of children from another. */
+interface PoolKind {
+  readonly program: ChildProgram;
+  readonly flags: (folder: string, addon: string) => readonly string[];
+  readonly jit: boolean;
+  /** Memory that a child takes beside what plugins may take. */
+  readonly baseMiB: number;
+  readonly isolateMiB: number;
+  readonly most: number;
+  readonly idleMs: number;
+  /** Realms of the same home share a child. */
+  readonly homeOf: (realm: Pick<Realm, 'account' | 'pluginId' | 'digest'>) => string;
+}
+
+const startPool = async (options: SandboxOptions, kind: PoolKind): Promise<Sandbox> => {
+  const { program, isolateMiB, jit } = kind;
+  const maxBytes = (kind.baseMiB + isolateMiB) * MIB;
+  const { folder, file, addon } = program;
+  const started: Started = { folder, file, addon, node: process.execPath, flags: kind.flags, isolateMiB };
   const settingsFor = (line: StartLine, mayRenice: boolean): ChildSettings => ({
     command: line.command(started),
     maxBytes,
@@ -63,7 +110,7 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
         tried: faults,
       });
     }
-    return new AccountSandbox(options, settingsFor(line, mayRenice), line.missing, program.remove);
+    return new Pool(kind, settingsFor(line, mayRenice), line.missing);
   }
   await program.remove();
   throw new Error(
@@ -85,11 +132,10 @@ const canRenice = (pid: number): boolean => {
 
 type Waiting = (home: AccountChild) => void;
 
-class AccountSandbox implements Sandbox {
-  readonly #options: SandboxOptions;
+class Pool implements Sandbox {
+  readonly #kind: PoolKind;
   readonly #settings: ChildSettings;
   readonly #missing: readonly string[];
-  readonly #remove: () => Promise<void>;
   readonly #most: number;
   readonly #homes = new Map<string, AccountChild>();
   /** Ending, but still at work: they count, since they take memory. */
@@ -101,18 +147,12 @@ class AccountSandbox implements Sandbox {
   readonly #fatal = new FatalRealms();
   #isClosed = false;
 
-  constructor(
-    options: SandboxOptions,
-    settings: ChildSettings,
-    missing: readonly string[],
-    remove: () => Promise<void>,
-  ) {
+  constructor(kind: PoolKind, settings: ChildSettings, missing: readonly string[]) {
+    this.#kind = kind;
     this.#missing = missing;
-    this.#options = options;
     this.#settings = settings;
-    this.#remove = remove;
-    this.#most = Math.max(1, options.maxChildren ?? 32);
-    this.#reaper = setInterval(() => this.#reap(), IDLE_MS / 4);
+    this.#most = Math.max(1, kind.most);
+    this.#reaper = setInterval(() => this.#reap(), kind.idleMs / 4);
     this.#reaper.unref();
     this.#startSpare();
   }
@@ -124,7 +164,7 @@ class AccountSandbox implements Sandbox {
     }
     return new Promise((settle) => {
       const load = { realm, budgetMs, settle, dispatches: 0 };
-      this.#withHome(realm.account, (home) => home.load(load));
+      this.#withHome(realm, (home) => home.load(load));
     });
   }
 
@@ -134,7 +174,8 @@ class AccountSandbox implements Sandbox {
       state.end();
       return state;
     }
-    this.#withHome(chain.account, (home) => home.run(state));
+    const [first] = chain.handlers;
+    if (first !== undefined) this.#withHome(first.realm, (home) => home.run(state));
     return state;
   }
 
@@ -158,12 +199,12 @@ class AccountSandbox implements Sandbox {
     if (this.#spare !== null) ended.push(this.#spare.ended);
     for (const { child } of [...this.#homes.values(), ...this.#retiring]) child.kill('asked');
     await Promise.all(ended);
-    await this.#remove();
+    await this.#kind.program.remove();
   }
 
-  /** Calls back with the account's child, at once unless all children are busy with others. */
-  #withHome(account: string, use: Waiting): void {
-    const key = this.#options.shared === true ? `shard ${shardOf(account)}` : account;
+  /** Calls back with the realm's child, at once unless all children are busy with others. */
+  #withHome(realm: Realm, use: Waiting): void {
+    const key = this.#kind.homeOf(realm);
     const home = this.#homes.get(key);
     if (home !== undefined && !home.child.hasEnded) {
       use(home);
@@ -239,11 +280,13 @@ class AccountSandbox implements Sandbox {
       for (const load of left.loads) load.settle(gone);
       return;
     }
-    const account = (realm: { readonly account: string }): string => realm.account;
-    for (const chain of left.chains) this.#withHome(account(chain.run), (next) => next.run(chain));
+    for (const chain of left.chains) {
+      const [first] = chain.run.handlers;
+      if (first !== undefined) this.#withHome(first.realm, (next) => next.run(chain));
+    }
     for (const load of left.loads) {
       if (load.dispatches > 3) load.settle(gone);
-      else this.#withHome(account(load.realm), (next) => next.load(load));
+      else this.#withHome(load.realm, (next) => next.load(load));
     }
     this.#serve();
   }
@@ -261,7 +304,7 @@ class AccountSandbox implements Sandbox {
   }
 
   #reap(): void {
-    const before = monotonicMs() - IDLE_MS;
+    const before = monotonicMs() - this.#kind.idleMs;
     for (const [key, home] of this.#homes) {
       if (!home.isIdle || home.lastUsed > before) continue;
       this.#homes.delete(key);
