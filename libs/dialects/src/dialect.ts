@@ -120,6 +120,8 @@ export interface AnswerFacts {
   readonly counts: { readonly [key: string]: number };
   /** What the platform took out of the session's queue for this turn; absent: nothing was its own to take. */
   readonly injections?: readonly Injection[];
+  /** What handlers wanted their host to do, in order (`Dialect.effects`). */
+  readonly effects?: readonly JsonObject[];
 }
 
 /** How a hook takes what waits for a session's turn. */
@@ -148,11 +150,20 @@ export interface Dialect {
   };
   /** Source of the guest program (libs/sandbox/src/guest-kit.md). */
   readonly guest: string;
+  /** The same for plugins in other languages than JavaScript. */
+  readonly guests?: { readonly python: string };
+  /** Members that only tell what the host is to do: each is recorded as a host call and stands in the answer. */
+  readonly effects?: readonly string[];
   /** Bounds of `timeouts`, ms. */
   readonly timeoutBounds: { readonly min: number; readonly max: number };
   /** Fields of a firing's body that are the hook's own arguments; all others are the envelope's. */
   readonly ownFields: readonly string[];
-  open(hook: string, body: JsonObject): Opening;
+  /** `fired`: whom the envelope names. */
+  open(
+    hook: string,
+    body: JsonObject,
+    fired?: { readonly sessionId: string | null; readonly agentId: string | null },
+  ): Opening;
   hostView(hook: string, input: JsonObject, hop: number): HostView;
   /**
    * Whether a handler has a host member, by its plugin's permissions and this firing. The guest program shows no other;
@@ -160,7 +171,15 @@ export interface Dialect {
    */
   grants(view: HostView, permissions: readonly string[], member: string): boolean;
   /** `Realm.setup`. */
-  setup(plugin: { readonly permissions: readonly string[]; readonly config: Json; readonly pluginId?: string }): string;
+  setup(plugin: {
+    readonly permissions: readonly string[];
+    readonly config: Json;
+    readonly pluginId?: string;
+    /** Of a source with several: which class is the plugin. */
+    readonly className?: string;
+    /** The name under which the plugin is registered, where it is not the id. */
+    readonly pluginName?: string;
+  }): string;
   /** `HandlerRun.args`. */
   args(hook: string, view: HostView): string;
   /** Reads what came out of the sandbox; `value` is the mutable part that the handler saw. Total: never throws. */
@@ -169,7 +188,7 @@ export interface Dialect {
     raw: string,
     value: Json,
     readAs?: string,
-  ): { readonly verdict: Said<Json>['verdict']; readonly warnings: readonly Warning[] };
+  ): Pick<Said<Json>, 'verdict' | 'warnings' | 'more'>;
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
   readReport(report: string, rules?: DialectRules): LoadReport;
@@ -203,6 +222,8 @@ export interface Dialect {
   readonly pausingMembers: readonly string[];
   /** Longest time that the clock of one handler run can stand still, ms (MW-52: 10 x 90 s). */
   readonly pauseCeilingMs: number;
+  /** What a chain comes to beyond what its handlers said; absent: nothing else. */
+  conclude?<L extends Link>(hook: string, decision: Decision<L, Json>, facts: AnswerFacts): Decision<L, Json>;
   /** The answer's `value`; absent = `decision.value`. */
   answerValue?(hook: string, decision: Decision<Link, Json>, facts?: AnswerFacts): Json;
   /** Fields that the answer has besides. */

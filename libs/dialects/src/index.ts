@@ -61,4 +61,7 @@ export type {
   OpenClawResult,
   OpenClawSeen,
 } from './conformance/openclaw-cases.js';
+export { isKohakuFile, readKohakuFile, runKohakuCases } from './conformance/kohaku-cases.js';
+export type { KohakuCase, KohakuCasePlugin, KohakuDriver, KohakuProfile } from './conformance/kohaku-cases.js';
+export { kohakuOf } from './kohaku/kohaku.js';
 export { isOpenClawFile, readOpenClawFile, runOpenClawCases } from './conformance/openclaw-cases.js';

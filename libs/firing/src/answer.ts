@@ -73,6 +73,10 @@ export interface Answer {
   readonly retries?: Json;
   /** OpenClaw's messages: why this one is not delivered. */
   readonly suppressed?: Json;
+  /** Kohaku: what plugins want their host to do, in order; what user interfaces are told; where a block surfaces. */
+  readonly effects?: Json;
+  readonly activities?: Json;
+  readonly surface?: Json;
 }
 
 /** A verdict in the word that records and answers use: a contribution is what it is by itself, where it says so. */
@@ -147,7 +151,7 @@ export const answerFromEvents = async (
 
 /** What an answer says of how far its chain has come. */
 interface AnsweredEnd extends Pick<Answer, 'outcome' | 'value' | 'cancellation'> {
-  readonly more: Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed' | 'approvalId'>;
+  readonly more: Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed' | 'approvalId' | 'effects' | 'activities' | 'surface'>;
   readonly metered: number;
 }
 

@@ -78,6 +78,8 @@ export interface FiringLink extends Link {
   readonly evaluatorId?: string;
   /** What the session keeps for its plugin, by namespace, JSON. */
   readonly kept?: readonly (readonly [namespace: string, json: string])[];
+  /** The name under which its dialect knows the plugin, where it is not the id. */
+  readonly pluginName?: string;
 }
 
 /** One firing, with everything about it decided but the chain itself. */
@@ -167,6 +169,9 @@ export interface FiringTools {
 /** A handler returned and left work behind that used up its time: beyond the codes of MW-54, which keep the result. */
 const workLeftRunning = 'work_left_running';
 
+/** Most that the handlers of one chain may want done. */
+const maxEffects = 1000;
+
 /** How long a cause token may be used after the call that carried it, ms. */
 const causeLifetimeMs = 15 * 60_000;
 
@@ -246,6 +251,8 @@ class FiringRun {
   private readonly settled: Gate[];
   private readonly logs: { kept: number; dropped: number }[];
   private readonly calls: Map<string, number>[];
+  /** What handlers wanted their host to do, in order of asking. */
+  private readonly effects: { readonly index: number; readonly effect: JsonObject }[] = [];
   private readonly args: string;
   private readonly stages: readonly Stage<FiringLink>[];
   private ride: Ride | null = null;
@@ -318,7 +325,8 @@ class FiringRun {
   /** Halted plugins do not run: `open` passes everything, `closed` cancels what can be cancelled. */
   private async decide(): Promise<Decision<FiringLink, Json>> {
     const { firing, stages } = this;
-    const decision = await runStages(stages, firing.opening.value, this.ask, firing.resumed === undefined ? 0 : 1);
+    const ran = await runStages(stages, firing.opening.value, this.ask, firing.resumed === undefined ? 0 : 1);
+    const decision = firing.dialect.conclude?.(firing.hook, ran, this.facts) ?? ran;
     if (firing.halted === null || firing.halted === 'open' || !this.entry.point.cancellable) return decision;
     return { ...decision, outcome: 'cancelled', value: null };
   }
@@ -474,12 +482,13 @@ class FiringRun {
     const outcome = await this.outcome(value, index);
     switch (outcome.kind) {
       case 'returned': {
-        const { verdict, warnings } = dialect.read(hook, outcome.raw, value, link.readAs);
+        const { verdict, warnings, more } = dialect.read(hook, outcome.raw, value, link.readAs);
         if (advancedOnItsOwn(outcome.raw, verdict)) this.leaveRide();
         const { durationMs } = outcome;
         // Its result was there in time; what it left running was ended when its time was up, and is on record.
         const left: readonly Warning[] = durationMs < link.timeoutMs ? [] : [{ code: workLeftRunning, detail: null }];
-        return { verdict, warnings: [...warnings, ...left], durationMs };
+        const said = { verdict, warnings: [...warnings, ...left], durationMs };
+        return more === undefined ? said : { ...said, more };
       }
       case 'failed':
         return {
@@ -575,6 +584,8 @@ class FiringRun {
     const callId = this.tools.newId();
     if (call.member === 'log') return this.logLine(call, callId);
     const { dialect } = this.firing;
+    if (dialect.effects?.includes(call.member) === true) return this.effect(call, callId);
+    if (call.member === 'instance' && dialect.effects !== undefined) return this.instanceStarted(call);
     if (call.member === 'timer' && dialect.hasTimers === true) return afterTimer(call);
     const accepted = this.accepted(call);
     const refusal =
@@ -652,6 +663,31 @@ class FiringRun {
     return answer;
   }
 
+  /** What the host is to do is recorded as asked for, and goes out with the answer. */
+  private effect(call: GuestCall, callId: string): CallAnswer {
+    if (call.args === null || this.effects.length >= maxEffects) {
+      const code = call.args === null ? 'not_json' : 'too_many_effects';
+      this.book.host(call.handlerIndex, this.hostEvent('host.refused', call, callId, { code }));
+      return { kind: 'error', code, message: `${call.member} was not taken` };
+    }
+    this.book.host(call.handlerIndex, this.hostEvent('host.called', call, callId, {}));
+    const args = JSON.parse(call.args) as Json;
+    this.effects.push({
+      index: call.handlerIndex,
+      effect: { type: call.member, pluginId: call.pluginId, args },
+    });
+    return { kind: 'value', json: 'null' };
+  }
+
+  private instanceStarted(call: GuestCall): CallAnswer {
+    this.book.host(call.handlerIndex, {
+      type: 'plugin.instance_started',
+      ...this.pluginFieldsOf(call),
+      data: asData({ instance: this.tools.instance ?? 'unnamed' }),
+    });
+    return { kind: 'value', json: 'null' };
+  }
+
   /** `host.log` is recorded with the handler and has no answer; what is over the limit is counted, not kept. */
   private logLine(call: GuestCall, callId: string): CallAnswer {
     const count = this.logs[call.handlerIndex] ?? { kept: 0, dropped: 0 };
@@ -727,6 +763,7 @@ class FiringRun {
       ...(verdict.kind === 'skipped' ? { cause: verdict.cause } : {}),
       ...(wordOf(verdict) === 'cancelled' ? { reason: this.sealValue(reasonOf(verdict)) } : {}),
       ...(dropped > 0 ? { logLinesDropped: dropped } : {}),
+      ...this.tracebackOf(said),
     };
     return {
       type: `handler.${wordOf(verdict)}` as NewEvent['type'],
@@ -735,6 +772,12 @@ class FiringRun {
       ...reasonCodeOf(verdict, said.warnings),
       data: asData(ran),
     };
+  }
+
+  /** Where an exception that was swallowed came from: content, so sealed. */
+  private tracebackOf({ more }: Said<Json>): Pick<HandlerRan, 'traceback'> {
+    const { traceback } = (more ?? {}) as { readonly traceback?: string };
+    return traceback === undefined ? {} : { traceback: this.seal(traceback) };
   }
 
   private wouldHaveOutput(verdict: Verdict<Json>): Sealed | null {
@@ -769,7 +812,8 @@ class FiringRun {
 
   private get facts(): AnswerFacts {
     const { opening, loaded = [], counts = {}, injections } = this.firing;
-    return { input: opening.input, loaded, counts, ...(injections === undefined ? {} : { injections }) };
+    const effects = this.effects.map(({ effect }) => effect);
+    return { input: opening.input, loaded, counts, effects, ...(injections === undefined ? {} : { injections }) };
   }
 
   /** What the dialect adds to the answer; null: nothing. */

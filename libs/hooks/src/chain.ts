@@ -38,6 +38,8 @@ export interface Said<V> {
   readonly verdict: Verdict<V>;
   readonly warnings: readonly Warning[];
   readonly durationMs: number;
+  /** What the dialect knows of it besides; handed through. */
+  readonly more?: unknown;
 }
 
 /**
@@ -57,6 +59,7 @@ export interface Step<L extends Link, V> {
   readonly wouldHave: Verdict<V> | null;
   readonly warnings: readonly Warning[];
   readonly durationMs: number;
+  readonly more?: unknown;
 }
 
 export interface Cancellation {

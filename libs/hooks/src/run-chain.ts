@@ -194,8 +194,18 @@ class Walk<L extends Link, V> {
   private took(link: L, index: number, said: Said<V>): Step<L, V> {
     const { verdict, wouldHave } = inMode(link, said.verdict);
     if (verdict.kind === 'held') this.hold(link.pluginId, verdict.request);
-    const { warnings, durationMs } = said;
-    const step = { link, index, input: this.value, output: this.value, verdict, wouldHave, warnings, durationMs };
+    const { warnings, durationMs, more } = said;
+    const step = {
+      link,
+      index,
+      input: this.value,
+      output: this.value,
+      verdict,
+      wouldHave,
+      warnings,
+      durationMs,
+      ...(more === undefined ? {} : { more }),
+    };
     this.steps.push(step);
     return step;
   }

@@ -71,6 +71,8 @@ export interface HandlerRan {
   readonly reason?: Sealed | null;
   /** Lines of `host.log` over the limit of one run: counted, not kept. */
   readonly logLinesDropped?: number;
+  /** Where an exception came from that was swallowed, where the dialect keeps that. */
+  readonly traceback?: Sealed;
 }
 
 /** `data` of `handler.not_run`. */

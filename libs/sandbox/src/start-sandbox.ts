@@ -50,6 +50,7 @@ export const startSandbox = async (options: SandboxOptions): Promise<Sandbox> =>
     isolateMiB: options.isolateMiB ?? 128,
     most: options.maxChildren ?? 32,
     idleMs: IDLE_MS,
+    perPlugin: false,
     homeOf: ({ account }) => (options.shared === true ? `shard ${shardOf(account)}` : account),
   });
   return splitSandbox(scripts, () => startPython(options));
@@ -65,6 +66,7 @@ const startPython = async (options: SandboxOptions): Promise<Sandbox> =>
     isolateMiB: options.pythonMiB ?? 128,
     most: options.maxPython ?? 16,
     idleMs: PYTHON_IDLE_MS,
+    perPlugin: true,
     homeOf: ({ account, pluginId, digest }) => `${account}\0${pluginId}\0${digest}`,
   });
 
@@ -78,6 +80,8 @@ interface PoolKind {
   readonly isolateMiB: number;
   readonly most: number;
   readonly idleMs: number;
+  /** A home is one plugin's, and goes with it. */
+  readonly perPlugin: boolean;
   /** Realms of the same home share a child. */
   readonly homeOf: (realm: Pick<Realm, 'account' | 'pluginId' | 'digest'>) => string;
 }
@@ -181,6 +185,13 @@ class Pool implements Sandbox {
 
   forget(account: string, pluginId: string): void {
     for (const home of [...this.#homes.values(), ...this.#retiring]) home.forget(account, pluginId);
+    const prefix = this.#kind.perPlugin ? `${account}\0${pluginId}\0` : null;
+    if (prefix === null) return;
+    for (const [key, home] of [...this.#homes]) {
+      if (!key.startsWith(prefix)) continue;
+      this.#homes.delete(key);
+      this.#retire(home);
+    }
   }
 
   health(): SandboxHealth {
@@ -256,6 +267,16 @@ class Pool implements Sandbox {
     home.isRetiring = true;
     this.#retiring.add(home);
     return false;
+  }
+
+  /** Ends a child as soon as it has nothing left to do. */
+  #retire(home: AccountChild): void {
+    if (home.isIdle) {
+      home.child.kill('asked');
+      return;
+    }
+    home.isRetiring = true;
+    this.#retiring.add(home);
   }
 
   #idle(home: AccountChild): void {

@@ -43,11 +43,22 @@ export const compile = async (
   language: 'javascript' | 'typescript' | 'python',
   bundling?: Bundling,
 ): Promise<Compiled> => {
-  if (language === 'python') return failed('python is not compiled');
+  if (language === 'python') return packed(source);
   if (bundling !== undefined) return bundleWith(bundling, source, language);
   if ('files' in source) return bundle(source.files, source.entry);
   const name = language === 'typescript' ? 'plugin.ts' : 'plugin.js';
   return language === 'typescript' ? strip(source.source, name) : take(source.source, name);
+};
+
+/** First line of several files of Python that are kept as one text; JSON of `{ files, entry }` follows. */
+export const packedFiles = '#!hookledger-files';
+
+/** Python is not compiled: one file is taken as it is, several are kept together. Whether it parses, its load says. */
+const packed = (source: SourceText): Compiled => {
+  if ('source' in source) return { kind: 'compiled', code: source.source, compiler: null };
+  const { files, entry } = source;
+  if (!Object.hasOwn(files, entry)) return failed(`entry ${JSON.stringify(entry)} is not among the files`);
+  return { kind: 'compiled', code: `${packedFiles}\n${JSON.stringify({ files, entry })}`, compiler: null };
 };
 
 /** JavaScript as it is, where it is a script. */

@@ -45,6 +45,7 @@ const ran = (more: Parameters<typeof object>[0] = {}): ReturnType<typeof object>
     'wouldHave?': id('Mode `observe`: what the verdict would have been.'),
     'wouldHaveOutput?': sealedOrNull,
     'logLinesDropped?': count('Lines of `host.log` over the limit of one run.'),
+    'traceback?': sealed(),
     'cause?': oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded'),
     'reason?': sealedOrNull,
     ...more,
