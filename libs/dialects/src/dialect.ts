@@ -183,12 +183,7 @@ export interface Dialect {
   /** `HandlerRun.args`. */
   args(hook: string, view: HostView): string;
   /** Reads what came out of the sandbox; `value` is the mutable part that the handler saw. Total: never throws. */
-  read(
-    hook: string,
-    raw: string,
-    value: Json,
-    readAs?: string,
-  ): Pick<Said<Json>, 'verdict' | 'warnings' | 'more'>;
+  read(hook: string, raw: string, value: Json, readAs?: string): Pick<Said<Json>, 'verdict' | 'warnings' | 'more'>;
   /** Warnings that a handler's notes hold when it failed before it was done. */
   readNotes(hook: string, notes: string): readonly Warning[];
   readReport(report: string, rules?: DialectRules): LoadReport;

@@ -151,7 +151,10 @@ export const answerFromEvents = async (
 
 /** What an answer says of how far its chain has come. */
 interface AnsweredEnd extends Pick<Answer, 'outcome' | 'value' | 'cancellation'> {
-  readonly more: Pick<Answer, 'gate' | 'notice' | 'retries' | 'suppressed' | 'approvalId' | 'effects' | 'activities' | 'surface'>;
+  readonly more: Pick<
+    Answer,
+    'gate' | 'notice' | 'retries' | 'suppressed' | 'approvalId' | 'effects' | 'activities' | 'surface'
+  >;
   readonly metered: number;
 }
 

@@ -96,8 +96,13 @@ export const inOrder = (set: PluginSet): readonly PluginSnapshot[] =>
 export const chainFor = (set: PluginSet, dialect: PluginSnapshot['dialect'], hook: string): ChainInForce => {
   const enabled = inOrder(set).filter((plugin) => plugin.enabled && plugin.dialect === dialect);
   const taking = enabled.filter((plugin) => plugin.findings.hooks.includes(hook));
+  const inTurn = arranged(dialect, taking);
   return {
-    places: arranged(dialect, taking).map((plugin) => ({ plugin, entry: chainEntry(plugin) })),
+    // Kohaku unloads in reverse (kohaku.md §6).
+    places: (dialect === 'kohaku' && hook === 'on_unload' ? [...inTurn].reverse() : inTurn).map((plugin) => ({
+      plugin,
+      entry: chainEntry(plugin),
+    })),
     withoutHook: enabled.length - taking.length,
   };
 };

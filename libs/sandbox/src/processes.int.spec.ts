@@ -267,7 +267,12 @@ describe('the start line', () => {
     'starts a child, or leaves it to a softer one: %s',
     async (_, line) => {
       const program = await childProgram();
-      const command = line.command({ ...program, node: process.execPath, flags: () => nodeFlags(false), isolateMiB: 128 });
+      const command = line.command({
+        ...program,
+        node: process.execPath,
+        flags: () => nodeFlags(false),
+        isolateMiB: 128,
+      });
       const child = new SandboxChild({ command, maxBytes: 512 * 1024 * 1024, mayRenice: false });
       const isReady = await child.ready.then(
         () => true,

@@ -1,4 +1,4 @@
-import type { ChainRun, HandlerOutcome, HandlerRun, Realm, RunningChain, Sandbox } from './sandbox.js';
+import type { ChainRun, HandlerOutcome, HandlerRun, LoadOutcome, Realm, RunningChain, Sandbox } from './sandbox.js';
 import { patchOf, withPatch } from './patches.js';
 
 /**
@@ -30,12 +30,13 @@ export const splitSandbox = (scripts: Sandbox, startPython: () => Promise<Sandbo
     load: async (realm, budgetMs) => {
       if (!isPython(realm)) return scripts.load(realm, budgetMs);
       try {
-        return await (python ?? (await pythonSandbox())).load(realm, budgetMs);
+        return await loadOn(python ?? (await pythonSandbox()), realm, budgetMs);
       } catch (error) {
         return { kind: 'failed', cause: 'crashed', message: wordsOf(error), line: null, column: null };
       }
     },
-    run: (chain) => (chain.handlers.some(({ realm }) => isPython(realm)) ? new Pieces(chain, runOn) : scripts.run(chain)),
+    run: (chain) =>
+      chain.handlers.some(({ realm }) => isPython(realm)) ? new Pieces(chain, runOn) : scripts.run(chain),
     forget: (account, pluginId) => {
       scripts.forget(account, pluginId);
       python?.forget(account, pluginId);
@@ -55,6 +56,22 @@ export const splitSandbox = (scripts: Sandbox, startPython: () => Promise<Sandbo
     },
   };
 };
+
+/** A fresh realm has an interpreter that nobody else has, before or after. */
+const loadOn = async (sandbox: Sandbox, realm: Realm, budgetMs: number): Promise<LoadOutcome> => {
+  if (realm.isolation === 'warm') return sandbox.load(realm, budgetMs);
+  const own = ownRealm(realm);
+  try {
+    return await sandbox.load(own, budgetMs);
+  } finally {
+    sandbox.forget(own.account, own.pluginId);
+  }
+};
+
+let lastFresh = 0;
+
+/** No plugin id has a NUL. */
+const ownRealm = (realm: Realm): Realm => ({ ...realm, pluginId: `${realm.pluginId}\0fresh\0${String(++lastFresh)}` });
 
 const isPython = (realm: Realm | undefined): boolean => realm?.language === 'python';
 
@@ -94,7 +111,7 @@ class Pieces implements RunningChain {
   async #walk(): Promise<void> {
     const { handlers } = this.#chain;
     let patches = '';
-    for (let from = 0; from < handlers.length && !this.#isOver; ) {
+    for (let from = 0; from < handlers.length && !this.#isOver;) {
       const to = endOfPiece(handlers, from);
       const piece = handlers.slice(from, to);
       const running = await this.#start(from, piece, patches);
@@ -118,12 +135,31 @@ class Pieces implements RunningChain {
     const on = this.#runOn(chain, handlers);
     const sandbox = on instanceof Promise ? await on.catch(() => null) : on;
     if (sandbox === null) return null;
+    const [first] = handlers;
+    const own = isPython(first?.realm) && first?.realm.isolation === 'fresh' ? ownRealm(first.realm) : null;
     this.#running = sandbox.run({
       ...chain,
-      handlers,
+      handlers: own === null ? handlers : handlers.map((handler) => ({ ...handler, realm: own })),
       input: patches === '' ? chain.input : patched(chain.input, patches),
-      onCall: from === 0 ? chain.onCall : (call) => chain.onCall({ ...call, handlerIndex: call.handlerIndex + from }),
+      onCall: (call) => {
+        const pluginId = handlers[call.handlerIndex]?.realm.pluginId ?? call.pluginId;
+        return chain.onCall({
+          handlerIndex: call.handlerIndex + from,
+          pluginId,
+          callNumber: call.callNumber,
+          member: call.member,
+          args: call.args,
+          misfit: call.misfit,
+          get signal() {
+            return call.signal;
+          },
+        });
+      },
     });
+    if (own !== null) {
+      const forget = (): void => sandbox.forget(own.account, own.pluginId);
+      void this.#running.result(0).then(forget);
+    }
     if (this.#isOver) this.#running.stop();
     return this.#running;
   }

@@ -209,7 +209,10 @@ class CaseRun {
       return { llm_called: false, model_called: false, error: reasonOf(pre), activities: [activity], activity };
     }
     const response = text(input.response);
-    const post = await this.fire('post_llm_call', { value: response, kwargs: { messages: pre.answer.value, usage: {} } });
+    const post = await this.fire('post_llm_call', {
+      value: response,
+      kwargs: { messages: pre.answer.value, usage: {} },
+    });
     const activities = (post.answer.activities ?? []) as readonly Json[];
     return {
       llm_called: true,

@@ -62,7 +62,7 @@ export const readOrder = (base: Dialect, hook: string, body: unknown, profile: s
     .map((key) => ({ pointer: `/${escapePointer(key)}`, reason: unknownField(dialect) }));
   const envelope = envelopeOf(parts.envelope, faults);
   const approvalMode = modeIn(parts.own.approvalMode ?? null, faults);
-  const opening = dialect.open(hook, parts.own);
+  const opening = dialect.open(hook, parts.own, envelope);
   if (opening.kind === 'refused') throw misfit([...faults, ...opening.faults]);
   if (faults.length > 0) throw misfit(faults);
   return { dialect, hook, envelope, opening, approvalMode };

@@ -16,7 +16,7 @@ import {
 } from '#firing';
 import { EVENT_STORE, INSTANCE, Problem, SANDBOX, SEALING, TOKEN_KEY } from '#platform';
 import { chainFor, inOrder, timeoutOf, type ChainInForce, type ChainPlace } from '#plugins';
-import { invocationStream, type Actor, type InvocationOpened, type JsonObject } from '#record';
+import { invocationStream, type Actor, type InvocationOpened, type JsonObject, type PluginSnapshot } from '#record';
 import type { Sandbox } from '#sandbox';
 import type { Envelope, Scope, Sealing } from '#sealing';
 import { AccountRules } from '../control/accounts/account-rules.js';
@@ -342,6 +342,7 @@ export class HookFiring {
         realm: realm?.kind === 'ready' ? realm.realm : null,
         notLoaded: realm?.kind === 'ready' ? null : (realm?.message ?? null),
         permissions: plugin.permissions,
+        ...pluginNameIn(plugin),
         handler,
         timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount, written),
       };
@@ -392,6 +393,12 @@ export class HookFiring {
     return dialect.arrange({ hook, plugins, input });
   }
 }
+
+/** The name under which its dialect knows a plugin, where it is not the id. */
+const pluginNameIn = ({ findings }: PluginSnapshot): Pick<FiringLink, 'pluginName'> => {
+  const { pluginName } = findings.registrations;
+  return typeof pluginName === 'string' ? { pluginName } : {};
+};
 
 /** Ids of the dialect's plugins in force. */
 const loadedIn = ({ set }: ActiveSet, { name }: Dialect): readonly string[] =>

@@ -145,7 +145,7 @@ const program = String.raw`(function (kit, setup) {
       }
     }
     const priority = sample === null ? undefined : sample.priority;
-    return '{"hooks":[' + hooks + '],"priority":' + (typeof priority === 'number' && kit.Number.isFinite(priority) ? stringify(priority) : '50') + ',"prompt":false,"class":"","warnings":[' + warnings + ']}';
+    return '{"hooks":[' + hooks + '],"priority":' + (typeof priority === 'number' && kit.Number.isFinite(priority) ? stringify(priority) : '50') + ',"prompt":false,"class":""' + (setup.pluginName === undefined ? '' : ',"pluginName":' + quote(setup.pluginName)) + ',"warnings":[' + warnings + ']}';
   };
 
   // ---------------------------------------------------------------- one call

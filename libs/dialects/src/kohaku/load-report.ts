@@ -21,7 +21,9 @@ export const readLoadReport = (text: string, rules?: DialectRules): LoadReport =
     registrations: {
       priority: typeof priority === 'number' && Number.isFinite(priority) ? priority : defaultPriority,
       class: typeof report.class === 'string' ? report.class.slice(0, 200) : '',
+      classGiven: report.classGiven === true,
       prompt: isPrompt,
+      ...(typeof report.pluginName === 'string' ? { pluginName: report.pluginName } : {}),
     },
   };
 };

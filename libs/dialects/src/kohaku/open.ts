@@ -113,10 +113,12 @@ const idFaults = ({ agent }: JsonObject): readonly Fault[] =>
 /** What a hook cannot do without. */
 const valueFaults = (hook: KohakuHook, input: JsonObject): readonly Fault[] => {
   if (!isRewritten(hook)) return [];
-  if (!Object.hasOwn(input, 'value')) return [{ pointer: '/input/value', reason: `is missing: ${hook.name} works on it` }];
+  if (!Object.hasOwn(input, 'value'))
+    return [{ pointer: '/input/value', reason: `is missing: ${hook.name} works on it` }];
   if (hook.name !== 'pre_tool_dispatch') return [];
   const { value } = input;
-  if (isObject(value) && typeof value.name === 'string' && (value.args === undefined || isObject(value.args))) return [];
+  if (isObject(value) && typeof value.name === 'string' && (value.args === undefined || isObject(value.args)))
+    return [];
   return [{ pointer: '/input/value', reason: 'give the call: { "name": text, "args": {…}, "raw"?: text }' }];
 };
 

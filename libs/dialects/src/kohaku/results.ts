@@ -182,7 +182,9 @@ const nameOf = ({ link, more }: Pick<Step<Link, Json>, 'link' | 'more'>): string
 const surfaceIn = (hook: KohakuHook, decision: Decision<Link, Json>, { input }: AnswerFacts): JsonObject | null => {
   const { cancellation } = decision;
   if (decision.outcome !== 'cancelled' || cancellation === null) return null;
-  const step = decision.steps.find(({ verdict, link }) => verdict.kind === 'cancelled' && link.pluginId === cancellation.pluginId);
+  const step = decision.steps.find(
+    ({ verdict, link }) => verdict.kind === 'cancelled' && link.pluginId === cancellation.pluginId,
+  );
   const said = (step?.more ?? {}) as SaidMore;
   const isRewrite = cancellation.code === unknownToolCode;
   return surfaceOf({

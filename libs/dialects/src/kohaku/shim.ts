@@ -421,7 +421,8 @@ class Guest:
         self.worlds.clear()
         return _kit.dumps({
             'hooks': hooks, 'priority': priority, 'prompt': self.is_prompt, 'class': self.cls.__name__,
-            'commandOverride': getattr(made, 'command_override', False) is True, 'warnings': self.warnings,
+            'classGiven': bool(self.setup.get('class')), 'warnings': self.warnings,
+            **({'pluginName': self.setup['pluginName']} if self.setup.get('pluginName') else {}),
         })
 
     def _examine(self, made, hooks):
@@ -671,4 +672,7 @@ const list = (names: readonly string[]): string => JSON.stringify(names);
 /** The guest program of Python plugins. */
 export const pythonShim = program
   .replace('/*HOOKS*/', list([...catalogue.keys()]))
-  .replace('/*CALLBACKS*/', list([...catalogue.values()].filter(({ shape }) => shape === 'callback').map(({ name }) => name)));
+  .replace(
+    '/*CALLBACKS*/',
+    list([...catalogue.values()].filter(({ shape }) => shape === 'callback').map(({ name }) => name)),
+  );

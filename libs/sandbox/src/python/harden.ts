@@ -159,7 +159,13 @@ export const buildBorder = (maxMiB: number): Border => {
     return Object.assign(wrapped, original) as Import;
   };
   const takeHold = (imports: Imports): void => {
-    for (const needed of ['_emscripten_system', '_dlsym_js', 'ffi_call_js', '__syscall_connect', 'JsProxy_GetAttr_js']) {
+    for (const needed of [
+      '_emscripten_system',
+      '_dlsym_js',
+      'ffi_call_js',
+      '__syscall_connect',
+      'JsProxy_GetAttr_js',
+    ]) {
       if (!Object.hasOwn(imports, needed)) throw new Error(`this build of Pyodide does not import ${needed}`);
     }
     for (const [name, value] of Object.entries(imports)) {

@@ -31,8 +31,9 @@ export class AccountRules {
 
   /** What the account says of how a dialect is followed, and of one plugin's hooks. */
   dialectRules(account: string, dialect: Dialect['name'], pluginId: string): DialectRules {
-    if (dialect !== 'openclaw') return {};
+    if (dialect === 'middleware') return {};
     const { profiles, openclawHookGates } = this.settings(account);
+    if (dialect === 'kohaku') return { profile: profiles.kohaku };
     const gates = Object.hasOwn(openclawHookGates, pluginId) ? openclawHookGates[pluginId] : undefined;
     return { profile: profiles.openclaw, gates: gates ?? {} };
   }

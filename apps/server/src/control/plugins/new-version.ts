@@ -3,6 +3,7 @@ import { CommandHandler } from '@nestjs/cqrs';
 import { ApiCreatedResponse, ApiHeader, ApiOperation, ApiTags } from '@nestjs/swagger';
 import type { FastifyReply } from 'fastify';
 import { Allow, Meta, PathId, type CommandMeta } from '#platform';
+import type { PluginSnapshot } from '#record';
 import { newId } from '../../gateway/new-id.js';
 import { OnePlugin, OnePluginHandler, PluginDesk } from './one-plugin.js';
 import type { PluginAnswer } from './plugin-answer.js';
@@ -46,6 +47,7 @@ export class AddVersionHandler extends OnePluginHandler<AddVersion> {
       permissions: body.permissions ?? null,
       messages: messagesTo(command.meta.caller),
       rules: this.commands.dialectRules(account, current),
+      ...namesIn(current, body.class),
     });
     const { source, language } = loaded;
     const scan = await this.commands.scan(command, { id, version: body.version, language, source, mode: 'update' });
@@ -58,6 +60,19 @@ export class AddVersionHandler extends OnePluginHandler<AddVersion> {
     }));
   }
 }
+
+/** The class that was named, and the name it is registered under, stay what they were. */
+const namesIn = (
+  { findings }: Pick<PluginSnapshot, 'findings'>,
+  className: string | undefined,
+): { readonly className?: string; readonly pluginName?: string } => {
+  const { class: known, classGiven, pluginName } = findings.registrations;
+  const named = className ?? (classGiven === true && typeof known === 'string' ? known : undefined);
+  return {
+    ...(named === undefined ? {} : { className: named }),
+    ...(typeof pluginName === 'string' ? { pluginName } : {}),
+  };
+};
 
 @ApiTags('plugins')
 @Controller('v1/accounts/:account/plugins')

@@ -82,6 +82,7 @@ export class PluginCommands {
     const body = withManifest(asked, given.source);
     await this.judge(account, body.id, given.source, { plugin: '/id', source: sourcePointer(given.source) });
     await checkConfig(body.configSchema ?? null, body.config ?? {});
+    checkKohaku(body);
     const loaded = await this.loader.load({
       account,
       id: body.id,
@@ -93,6 +94,8 @@ export class PluginCommands {
       permissions: body.permissions ?? null,
       messages: 'shown',
       rules: this.rules.dialectRules(account, body.dialect, body.id),
+      ...(body.class === undefined ? {} : { className: body.class }),
+      ...(body.pluginName === undefined ? {} : { pluginName: body.pluginName }),
     });
     return { body, loaded };
   }
@@ -231,6 +234,14 @@ export const candidateOf = ({ body, loaded }: PreparedPlugin, mode: ScanCandidat
   source: loaded.source,
   mode,
 });
+
+/** Fields that only Kohaku has. */
+const checkKohaku = ({ dialect, class: className, pluginName }: InstallPluginBody): void => {
+  if (dialect === 'kohaku') return;
+  const given = Object.entries({ class: className, pluginName }).filter(([, value]) => value !== undefined);
+  if (given.length === 0) return;
+  throw faultyPlugin(given.map(([field]) => ({ pointer: `/${field}`, reason: `is no field of ${dialect} plugins` })));
+};
 
 const schemaOf = ({ configSchema }: InstallPluginBody, envelope: Envelope) =>
   configSchema === undefined || configSchema === null ? null : envelope.seal(configSchema);

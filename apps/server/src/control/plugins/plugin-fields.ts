@@ -167,6 +167,19 @@ export class InstallPluginBody extends ChangePluginBody {
   entry?: string;
 
   @ApiPropertyOptional({
+    type: String,
+    description: 'Kohaku: which class is the plugin, where the source has several.',
+  })
+  @Absent()
+  @IsText(1, 200)
+  class?: string;
+
+  @ApiPropertyOptional({ type: String, description: 'Kohaku: the name it is registered under. Default: the id.' })
+  @Absent()
+  @IsPathName()
+  pluginName?: string;
+
+  @ApiPropertyOptional({
     type: Object,
     nullable: true,
     additionalProperties: true,
@@ -202,6 +215,11 @@ export class NewVersionBody extends ReasonBody {
   @Absent()
   @IsText(1, 200)
   entry?: string;
+
+  @ApiPropertyOptional({ type: String, description: 'Kohaku: which class is the plugin. Default: as it was.' })
+  @Absent()
+  @IsText(1, 200)
+  class?: string;
 
   @ApiPropertyOptional({
     type: String,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Dialect } from '#dialects';
 import type { PluginSnapshot } from '#record';
 import type { Sealing } from '#sealing';
+import type { Realm } from '#sandbox';
 import type { ReadyRealm, UnreadyRealm } from './active-plugins.js';
 import { resolveSecrets, type SecretValues } from './secrets.js';
 
@@ -31,14 +32,16 @@ export const openRealm = async (
     permissions: plugin.permissions,
     config: resolved.config,
     pluginId: plugin.id,
+    ...registeredNames(plugin),
   });
+  const guest = guestOf(dialect, plugin.code.language);
   const digest = digestOfParts([
     plugin.code.compiledDigest,
     plugin.configDigest,
     ...plugin.permissions,
     ...resolved.secretDigests,
     setup,
-    dialect.guest,
+    guest.guest,
   ]);
   return {
     kind: 'ready',
@@ -52,10 +55,30 @@ export const openRealm = async (
       digest,
       code: compiled.value,
       fileName: fileNameOf(plugin),
-      guest: dialect.guest,
+      ...guest,
       setup,
       isolation: plugin.isolation,
     },
+  };
+};
+
+/** The guest program for a language, as a realm names both. */
+export const guestOf = (
+  dialect: Pick<Dialect, 'guest' | 'guests'>,
+  language: PluginSnapshot['code']['language'],
+): Pick<Realm, 'guest' | 'language'> =>
+  language === 'python'
+    ? { guest: dialect.guests?.python ?? '', language: 'python' }
+    : { guest: dialect.guest, language: 'javascript' };
+
+/** Which class of its source a plugin is, and the name it is registered under, as its load said. */
+export const registeredNames = ({
+  findings,
+}: Pick<PluginSnapshot, 'findings'>): { readonly className?: string; readonly pluginName?: string } => {
+  const { class: className, pluginName } = findings.registrations;
+  return {
+    ...(typeof className === 'string' && className !== '' ? { className } : {}),
+    ...(typeof pluginName === 'string' ? { pluginName } : {}),
   };
 };
 

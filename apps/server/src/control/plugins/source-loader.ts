@@ -6,7 +6,7 @@ import { digestOf, type Json, type LoadFindings, type PluginSnapshot } from '#re
 import type { LoadOutcome, Sandbox } from '#sandbox';
 import { sourcePointer } from './plugin-fields.js';
 import { knownDialect } from './plugin-rules.js';
-import { fileNameOf } from './realms.js';
+import { fileNameOf, guestOf, registeredNames } from './realms.js';
 import { faultyPlugin } from './refusals.js';
 import { resolveSecrets, secretNames, SecretValues } from './secrets.js';
 
@@ -38,6 +38,9 @@ export interface LoadOrder {
   readonly messages: Messages;
   /** How the account follows the dialect. */
   readonly rules?: DialectRules;
+  /** Kohaku: the class that is the plugin, and the name it is registered under. */
+  readonly className?: string;
+  readonly pluginName?: string;
 }
 
 /**
@@ -83,7 +86,7 @@ export class SourceLoader {
     checkManifest(dialect, order);
     const compiled = await compile(order.source, order.language, dialect.bundling);
     if (compiled.kind === 'failed') throw badSource('does_not_parse', order.source, compiled);
-    const requested = derivePermissions(compiled.code);
+    const requested = order.language === 'python' ? [] : derivePermissions(compiled.code);
     const evaluated = await this.evaluate(dialect, {
       ...order,
       code: compiled.code,
@@ -91,7 +94,7 @@ export class SourceLoader {
       pointer: sourcePointer(order.source),
       compiler: compiled.compiler,
     });
-    const report = examined(dialect, evaluated, compiled.code);
+    const report = order.language === 'python' ? evaluated : examined(dialect, evaluated, compiled.code);
     return {
       source: order.source,
       sourceDigest: sourceDigest(order.source),
@@ -123,6 +126,8 @@ export class SourceLoader {
       messages,
       pointer: '/config',
       compiler: plugin.code.compiler,
+      language: plugin.code.language,
+      ...registeredNames(plugin),
       ...(rules === undefined ? {} : { rules }),
     });
     return {
@@ -134,14 +139,21 @@ export class SourceLoader {
   private async evaluate(dialect: Dialect, evaluation: Evaluation): Promise<LoadReport> {
     const { account, id, code, permissions, pointer } = evaluation;
     const config = await this.configFor(account, evaluation.config);
-    const setup = dialect.setup({ permissions, config, pluginId: id });
+    const { language, className, pluginName } = evaluation;
+    const setup = dialect.setup({
+      permissions,
+      config,
+      pluginId: id,
+      ...(className === undefined ? {} : { className }),
+      ...(pluginName === undefined ? {} : { pluginName }),
+    });
     const realm = {
       account,
       pluginId: id,
       digest: digestOf(`load\n${code}\n${setup}`),
       code,
       fileName: fileNameOf(evaluation),
-      guest: dialect.guest,
+      ...guestOf(dialect, language),
       setup,
       isolation: 'fresh',
     } as const;
@@ -177,7 +189,10 @@ interface Evaluation {
   readonly messages: Messages;
   readonly pointer: string;
   readonly compiler: string | null;
+  readonly language: PluginSnapshot['code']['language'];
   readonly rules?: DialectRules;
+  readonly className?: string;
+  readonly pluginName?: string;
 }
 
 /** What a load keeps of a report. */

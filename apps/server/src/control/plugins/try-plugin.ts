@@ -43,7 +43,11 @@ class TrialBody {
   @IsText(1, 200)
   hook!: string;
 
-  @ApiProperty({ type: Object, additionalProperties: true, description: "The hook's own context." })
+  @ApiProperty({
+    type: Object,
+    additionalProperties: true,
+    description: "The hook's own context; Kohaku: its `input`.",
+  })
   @IsJsonObject()
   context!: JsonObject;
 
@@ -273,7 +277,8 @@ const openingOf = (dialect: Dialect, plugin: PluginSnapshot, { hook, context, ev
       { pointer: '/hook', reason: `the plugin handles ${plugin.findings.hooks.join(', ') || 'no hook'}` },
     ]);
   }
-  const opening = dialect.open(hook, event === undefined ? { context } : { event, context });
+  const own = dialect.name === 'kohaku' ? { input: context } : event === undefined ? { context } : { event, context };
+  const opening = dialect.open(hook, own);
   if (opening.kind === 'opened') return opening;
   throw new Problem(422, 'invalid_arguments', 'The context does not fit the hook; nothing was run.', opening.faults);
 };
