@@ -286,6 +286,10 @@ def _cancel(id):
 def _load(guest, code, name, setup):
     global _guest
     random.seed()
+    # What asks for JavaScript gets an ImportError; that it could not have it anyway is the border's doing (harden.ts).
+    for known in ('js', 'pyodide_js', 'pyodide', '_pyodide_core'):
+        sys.modules[known] = None
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith('_pyodide')]
     asyncio.set_event_loop = lambda loop: None
     sys.stdout, sys.stderr = _Lines('info'), _Lines('error')
     root = logging.getLogger()

@@ -1,0 +1,246 @@
+import { createServer, type Server } from 'node:net';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { HandlerOutcome, Realm, Sandbox } from '../sandbox.js';
+import { startSandbox } from '../start-sandbox.js';
+
+/** Evaluates what it is given and gives its text back, or the name of what it raised. */
+const guest = String.raw`
+class Guest:
+    def __init__(self, kit):
+        self.kit = kit
+    def report(self):
+        return '{}'
+    async def call(self, run, handler, value, args):
+        space = {'kit': self.kit, 'run': run}
+        try:
+            exec(value['code'], space)
+            return '+' + repr(space.get('r'))[:2000]
+        except BaseException as error:
+            return '!' + type(error).__name__ + ': ' + str(error)[:300]
+def make(kit, code, name, setup):
+    return Guest(kit)
+`;
+
+let sandbox: Sandbox;
+let server: Server;
+let connections = 0;
+beforeAll(async () => {
+  sandbox = await startSandbox({ pythonMiB: 96 });
+  server = createServer((socket) => {
+    connections += 1;
+    socket.destroy();
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      resolve();
+    });
+  });
+}, 60_000);
+afterAll(async () => {
+  await sandbox.close();
+  server.close();
+});
+
+const realm: Realm = {
+  account: 'a',
+  pluginId: 'p',
+  digest: 'd',
+  code: '',
+  fileName: 'plugin.py',
+  guest,
+  setup: '{}',
+  isolation: 'warm',
+  language: 'python',
+};
+
+const run = (code: string, timeoutMs = 5000): Promise<HandlerOutcome> =>
+  sandbox
+    .run({
+      account: 'a',
+      invocationId: 'i',
+      input: JSON.stringify({ code }),
+      handlers: [{ realm, handler: 'probe', timeoutMs, args: '{}', advances: false, stopsOn: [] }],
+      onCall: () => Promise.resolve({ kind: 'value', json: 'null' }),
+      pausingMembers: [],
+    })
+    .result(0);
+
+/** What came of a probe: its text, what it raised, or how its interpreter ended. */
+const probe = async (code: string): Promise<string> => {
+  const outcome = await run(code);
+  if (outcome.kind === 'returned') return outcome.raw;
+  return outcome.kind === 'failed' ? `ended: ${outcome.cause} ${outcome.detail}` : outcome.kind;
+};
+
+const port = (): string => {
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? String(address.port) : '0';
+};
+
+/** An exception, or an interpreter that was ended: either way nothing was had. */
+const closed = /^(!|ended: crashed)/;
+
+describe('A Python plugin that wants out', () => {
+  it.each([
+    ['os.system', 'import os\nr = os.system("id")', /^\+-1$|^!/],
+    ['os.popen', 'import os\nr = os.popen("id").read()', closed],
+    ['subprocess', 'import subprocess\nr = subprocess.run(["id"])', closed],
+    ['os.fork', 'import os\nr = os.fork()', closed],
+    ['os.execv', 'import os\nos.execv("/bin/sh", ["sh"])', closed],
+    ['a thread', 'import threading\nthreading.Thread(target=print).start()', closed],
+    ['js.process', 'import js\nr = js.process', closed],
+    ['js.fetch', 'from js import fetch\nr = fetch', closed],
+    ['js.globalThis', 'import js\nr = js.globalThis.constructor', closed],
+    ['pyodide_js.FS', 'import pyodide_js\nr = pyodide_js.FS.filesystems', closed],
+    [
+      'a mount of the host’s files',
+      'import pyodide_js\npyodide_js.FS.mkdir("/h")\npyodide_js.FS.mount(pyodide_js.FS.filesystems.NODEFS, {"root": "/etc"}, "/h")\nr = open("/h/passwd").read()',
+      closed,
+    ],
+    ['pyodide.code.run_js', 'from pyodide.code import run_js\nr = run_js("process.version")', closed],
+    [
+      'the constructor of a JsProxy',
+      'import gc\nfor o in gc.get_objects():\n    if type(o).__name__ == "JsProxy":\n        r = o.constructor.constructor("return process")()\n        break\nelse:\n    raise RuntimeError("none")',
+      closed,
+    ],
+    [
+      'a module out of gc',
+      'import gc, types\nfound = [o for o in gc.get_objects() if isinstance(o, types.ModuleType) and o.__name__ in ("pyodide_js", "js", "_pyodide_core")]\nr = [getattr(o, "FS").mkdir("/x") for o in found if hasattr(o, "FS")]\nif not r: raise RuntimeError("none")',
+      closed,
+    ],
+    [
+      'ctypes and emscripten_run_script',
+      'import ctypes\nr = ctypes.CDLL(None).emscripten_run_script(b"process.exit(9)")',
+      closed,
+    ],
+    ['ctypes and system', 'import ctypes\nr = ctypes.CDLL(None).system(b"id")', closed],
+    ['ctypes and a function pointer', 'import ctypes\nr = ctypes.CFUNCTYPE(ctypes.c_int)(7)()', closed],
+    ['ctypes and the Python API', 'import ctypes\nr = ctypes.pythonapi.Py_IncRef(ctypes.py_object(1))', closed],
+    ['pyodide.http', 'from pyodide.http import open_url\nr = open_url("http://127.0.0.1")', closed],
+    ['micropip', 'import micropip\nr = micropip', closed],
+    ['loading a package', 'import pyodide_js\nr = pyodide_js.loadPackage("micropip")', closed],
+    ['create_proxy', 'from pyodide.ffi import create_proxy\nr = create_proxy(lambda: 1)', closed],
+    ['to_js', 'from pyodide.ffi import to_js\nr = to_js({"a": 1})', closed],
+    ['run_sync', 'from pyodide.ffi import run_sync\nimport asyncio\nr = run_sync(asyncio.sleep(0))', closed],
+    ['a shared library', 'import ctypes\nr = ctypes.CDLL("/lib/x86_64-linux-gnu/libc.so.6")', closed],
+    [
+      'an extension module',
+      'import _imp, importlib.machinery\nr = _imp.create_dynamic(importlib.machinery.ModuleSpec("x", None, origin="/x.so"))',
+      closed,
+    ],
+  ])(
+    'does not get there by %s',
+    async (_name, code, wanted) => {
+      expect(await probe(code)).toMatch(wanted);
+    },
+    60_000,
+  );
+
+  it('reaches no port of this machine', async () => {
+    connections = 0;
+    const answers = [
+      await probe(
+        `import socket\ns = socket.socket()\ns.settimeout(1)\ns.connect(("127.0.0.1", ${port()}))\nr = s.send(b"x")`,
+      ),
+      await probe(`import urllib.request\nr = urllib.request.urlopen("http://127.0.0.1:${port()}/", timeout=1).read()`),
+      await probe(
+        `import http.client\nc = http.client.HTTPConnection("127.0.0.1", ${port()}, timeout=1)\nc.request("GET", "/")\nr = c.getresponse().status`,
+      ),
+      await probe('import socket\nr = socket.getaddrinfo("localhost", 80)'),
+    ];
+    for (const answer of answers.slice(0, 3)) expect(answer).toMatch(closed);
+    expect(connections).toBe(0);
+  }, 60_000);
+
+  it('finds no file, no environment and no user of the host', async () => {
+    expect(await probe('r = open("/etc/passwd").read()')).toMatch(/FileNotFoundError/);
+    expect(await probe('import os\nr = sorted(os.listdir("/"))')).toBe("+['dev', 'home', 'lib', 'proc', 'tmp']");
+    expect(
+      await probe(
+        'import os\nr = [key for key in os.environ if "PATH" in key or "TOKEN" in key or "DATABASE" in key and True]',
+      ),
+    ).not.toMatch(/TOKEN|DATABASE/);
+    expect(await probe('import os\nr = os.environ.get("HOSTNAME")')).toBe('+None');
+    expect(await probe('r = open("/proc/self/cmdline").read()')).toMatch(/^!/);
+  }, 60_000);
+
+  it('finds chance and clocks as fresh as anybody’s', async () => {
+    const fresh = 'import random, uuid, secrets\nr = [random.random(), str(uuid.uuid4()), secrets.token_hex(8)]';
+    const other = { ...realm, digest: 'd2' };
+    const first = await probe(fresh);
+    const second = await sandbox
+      .run({
+        account: 'a',
+        invocationId: 'i',
+        input: JSON.stringify({ code: fresh }),
+        handlers: [{ realm: other, handler: 'probe', timeoutMs: 5000, args: '{}', advances: false, stopsOn: [] }],
+        onCall: () => Promise.resolve({ kind: 'value', json: 'null' }),
+        pausingMembers: [],
+      })
+      .result(0);
+    expect(second.kind === 'returned' ? second.raw : second.kind).toMatch(/^\+\[/);
+    expect(second.kind === 'returned' ? second.raw : '').not.toBe(first);
+  }, 60_000);
+
+  it('does not open the border by patching what carries its calls', async () => {
+    const patch = `import sys, gc, types
+found = [o for o in gc.get_objects() if isinstance(o, types.FunctionType) and o.__name__ == "entry" and o.__module__ == "__main__"]
+def other(op, a='', b='', c='', d='', e=''):
+    import js
+    return js.process.version
+for o in found:
+    o.__code__ = other.__code__
+r = len(found)`;
+    await probe(patch);
+    expect(await probe('r = 1')).toMatch(/^\+1$|^ended: crashed/);
+    expect(await probe('r = 2')).toBe('+2');
+  }, 60_000);
+});
+
+describe('A Python plugin that runs away', () => {
+  const next = async (): Promise<string> => probe('r = "fine"');
+
+  it.each([
+    ['while True', 'while True: pass', 'timed_out'],
+    ['a loop in C', 'sum(range(10**13))', 'timed_out'],
+    [
+      'a swallowed interrupt',
+      'while True:\n    try:\n        while True: pass\n    except BaseException: pass',
+      'timed_out',
+    ],
+    ['a regular expression', 'import re\nre.match("(a+)+$", "a" * 64 + "b")', 'timed_out'],
+    ['a sleep', 'import time\ntime.sleep(60)', 'timed_out'],
+  ])(
+    'is ended at its limit: %s',
+    async (_name, code, cause) => {
+      expect(await run(code, 300)).toMatchObject({ kind: 'failed', cause, detail: 'killed' });
+      expect(await next()).toBe("+'fine'");
+    },
+    60_000,
+  );
+
+  it('cannot take more memory than it has', async () => {
+    expect(await probe('x = []\nwhile True: x.append(bytearray(1000000))')).toMatch(/^!MemoryError|^ended: crashed/);
+    expect(await next()).toBe("+'fine'");
+    expect(await probe('r = len(bytearray(500000000))')).toMatch(/^!MemoryError|^ended: crashed/);
+    expect(await next()).toBe("+'fine'");
+  }, 60_000);
+
+  it.each([
+    ['os._exit', 'import os\nos._exit(3)'],
+    ['os.abort', 'import os\nos.abort()'],
+    [
+      'a deep recursion in C',
+      'import sys\nsys.setrecursionlimit(10**8)\na = []\nfor i in range(10**6): a = [a]\nr = repr(a)',
+    ],
+    ['a fatal error', 'import faulthandler\nfaulthandler._sigsegv()'],
+    ['sys.exit', 'import sys\nsys.exit(1)'],
+  ])(
+    'harms nobody by ending itself: %s',
+    async (_name, code) => {
+      expect(await probe(code)).toMatch(/^(!|ended: crashed)/);
+      expect(await next()).toBe("+'fine'");
+    },
+    60_000,
+  );
+});
