@@ -43,6 +43,7 @@ import { AccountRules } from '../accounts/account-rules.js';
 import { completing } from '../accounts/completion.js';
 import { ReasonBody, sealReason } from '../accounts/reason.js';
 import { shownJson } from '../audit/shown-json.js';
+import { appendDecided } from './append-decided.js';
 import { approvalSchema } from './approval-schemas.js';
 import { approvalView } from './approval-view.js';
 
@@ -112,14 +113,7 @@ export class DecideApprovalHandler extends AccountCommandHandler<DecideApproval,
         ...(decision === 'allow-always' ? await this.grant(account, asked, approval.requested, fields) : []),
       ];
       const commands = completing(command, stream, 200);
-      const result = await this.store.append({ account, writes, blobs: reason.blobs, commands });
-      if (result.kind === 'appended') return null;
-      // It moved meanwhile: what is decided now depends on how it stands now.
-      if (result.kind !== 'conflict') {
-        throw new Problem(503, 'superseded', 'Another attempt with the same key took over. Ask again.', [], {
-          'retry-after': '1',
-        });
-      }
+      if (await appendDecided(this.store, { account, writes, blobs: reason.blobs, commands })) return null;
     }
   }
 

@@ -39,6 +39,7 @@ import { orderField } from '../audit/queries.js';
 import { Readings } from '../audit/readings.js';
 import { RecordReads } from '../audit/record-reads.js';
 import { shownJson } from '../audit/shown-json.js';
+import { appendDecided } from './append-decided.js';
 import { grantsSchema } from './approval-schemas.js';
 import { grantView } from './approval-view.js';
 
@@ -82,13 +83,7 @@ export class RevokeGrantHandler extends AccountCommandHandler<RevokeGrant, null>
         { stream, expectedVersion: last.streamVersion, events: revoked.map((event) => ({ ...fields, ...event })) },
       ];
       const commands = completing(command, stream, 204);
-      const result = await this.store.append({ account, writes, blobs: reason.blobs, commands });
-      if (result.kind === 'appended') return null;
-      if (result.kind !== 'conflict') {
-        throw new Problem(503, 'superseded', 'Another attempt with the same key took over. Ask again.', [], {
-          'retry-after': '1',
-        });
-      }
+      if (await appendDecided(this.store, { account, writes, blobs: reason.blobs, commands })) return null;
     }
   }
 
