@@ -10,6 +10,7 @@ import { CreateExports1764500000070 } from './1764500000070-exports.js';
 import { CreateRelay1764500000080 } from './1764500000080-relay.js';
 import { CreateApprovalWatch1764500000090 } from './1764500000090-approval-watch.js';
 import { CreateSessionCleanup1764500000100 } from './1764500000100-session-cleanup.js';
+import { CreateHostLink1764500000120 } from './1764500000120-host-link.js';
 import type { MigrateOptions } from './migrate.js';
 import { migrateWith } from './migrate.js';
 
@@ -26,6 +27,7 @@ export const migrations: readonly (new () => MigrationInterface)[] = [
   CreateRelay1764500000080,
   CreateApprovalWatch1764500000090,
   CreateSessionCleanup1764500000100,
+  CreateHostLink1764500000120,
 ];
 
 /**

@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { Sql } from '#event-store';
-import { createPool, postgresEventStore, sqlOver } from '#event-store';
-import type { Logger, ServerConfig } from '#platform';
+import { createPool, listenForNotices, postgresEventStore, sqlOver } from '#event-store';
+import type { Listen, Logger, ServerConfig } from '#platform';
 import { createMetrics, Readiness, StartFailure } from '#platform';
 import { rowTagKey } from '#proof';
 import { startSandbox } from '#sandbox';
@@ -79,8 +79,10 @@ export const startServices = async (
     const readiness = new Readiness();
     noteReadiness(readiness, { sql, log: watched, sandbox });
     const metrics = createMetrics();
+    const listen: Listen = (options) => listenForNotices({ connectionString: database.url, log, ...options });
     const services = {
       config,
+      listen,
       logger,
       metrics,
       store,

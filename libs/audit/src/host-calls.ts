@@ -10,7 +10,7 @@ import type { Projection, TableName } from './projection.js';
  */
 export const hostCalls: Projection = {
   name: 'host-calls',
-  version: 2,
+  version: 3,
   order: 'session',
   types: ['host.called', 'host.answered', 'host.refused', 'invocation.lost'],
   tables: ['host_call'],

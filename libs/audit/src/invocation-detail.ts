@@ -293,6 +293,9 @@ const afterCall = (
 /** A line of `host.log` is kept by the platform itself, so that asking is having. */
 export const callState = (event: RecordedEvent, data: HostCall): HostCallDetail['state'] => {
   if (event.type === 'host.refused') return 'refused';
-  if (event.type === 'host.answered') return data.ok === false ? 'failed' : 'answered';
+  if (event.type === 'host.answered') {
+    if (data.unknown === true) return 'unknown';
+    return data.ok === false ? 'failed' : 'answered';
+  }
   return data.member === 'log' ? 'answered' : 'asked';
 };

@@ -17,6 +17,8 @@ export type { MemoryStoreOptions } from './memory-store.js';
 export { memoryEventStore } from './memory-store.js';
 export type { Log, PoolOptions } from './postgres/pool.js';
 export { createPool, sqlOver } from './postgres/pool.js';
+export type { NoticeOptions, Notices } from './postgres/notices.js';
+export { listenForNotices } from './postgres/notices.js';
 export type { PostgresStoreOptions } from './postgres/postgres-store.js';
 export { postgresEventStore } from './postgres/postgres-store.js';
 export type { Follower, FollowerLag, FollowerOptions } from './follower.js';

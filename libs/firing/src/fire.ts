@@ -53,7 +53,7 @@ import {
   type HeldState,
   type Resumed,
 } from './held.js';
-import type { HostCalls } from './host-calls.js';
+import type { HostAnswer, HostCalls, HostCallScope } from './host-calls.js';
 import { accountHalted, handlerAnswer, wordOf, type Answer } from './answer.js';
 import { cutLogLine, maxLogLines } from './log-line.js';
 import { afterTimer } from './timer.js';
@@ -253,6 +253,8 @@ class FiringRun {
   private readonly calls: Map<string, number>[];
   /** What handlers wanted their host to do, in order of asking. */
   private readonly effects: { readonly index: number; readonly effect: JsonObject }[] = [];
+  /** Calls of each handler that have no end yet, and whether they were handed on. */
+  private readonly openCalls: Map<string, OpenCall>[];
   private readonly args: string;
   private readonly stages: readonly Stage<FiringLink>[];
   private ride: Ride | null = null;
@@ -273,6 +275,7 @@ class FiringRun {
     this.args = firing.dialect.args(firing.hook, this.view);
     this.stages = stagesOf(entry, firing.halted === null ? firing.chain : []);
     this.calls = firing.chain.map(() => new Map<string, number>());
+    this.openCalls = firing.chain.map(() => new Map<string, OpenCall>());
     this.settled = firing.chain.map(() => gate());
     this.logs = firing.chain.map(() => ({ kept: 0, dropped: 0 }));
   }
@@ -454,6 +457,7 @@ class FiringRun {
   /** Asks one plugin: its result comes from the sandbox, which ran ahead, and is read and checked again here. */
   private readonly ask = async (link: FiringLink, value: Json, index: number): Promise<Said<Json>> => {
     const said = await this.said(link, value, index);
+    this.closeCalls(index);
     this.book.verdict(index, this.handlerEvent(link, index, value, said));
     this.asked.add(index);
     this.settled[index]?.open();
@@ -613,7 +617,7 @@ class FiringRun {
   }
 
   private unserved(call: GuestCall): { readonly code: string; readonly message: string } | null {
-    if (this.tools.hostCalls.serves(this.firing.account, call.member)) return null;
+    if (this.tools.hostCalls.serves(this.firing.account, call.member, this.scope)) return null;
     return { code: 'no_runtime', message: `host.${call.member}: no runtime is connected to serve this call` };
   }
 
@@ -621,6 +625,8 @@ class FiringRun {
   private async recordedCall(call: GuestCall, callId: string): Promise<CallAnswer> {
     const { firing, tools, book } = this;
     const index = call.handlerIndex;
+    const open: OpenCall = { call, isMade: false };
+    this.openCalls[index]?.set(callId, open);
     // In the book at once, so that calls stand in the order of asking; durable when the handlers before it are.
     book.host(index, this.hostEvent('host.called', call, callId, {}));
     await Promise.all(this.settled.slice(0, index).map(({ opened }) => opened));
@@ -629,7 +635,10 @@ class FiringRun {
     } catch {
       return { kind: 'error', code: 'not_recorded', message: 'the call could not be recorded, so it was not made' };
     }
-    if (call.signal.aborted) return { kind: 'error', code: 'closed', message: 'the run is closed' };
+    // A run that was closed meanwhile has its calls recorded as refused: from then on none of them is made (MW-57).
+    if (this.openCalls[index]?.has(callId) !== true) return runClosed;
+    if (call.signal.aborted) return this.endCall(index, callId, { ...runClosed, kind: 'refused' });
+    open.isMade = true;
     const answer = await tools.hostCalls.call({
       account: firing.account,
       invocationId: firing.invocationId,
@@ -645,22 +654,56 @@ class FiringRun {
         hop: firing.hop,
         expiresAt: tools.now().getTime() + causeLifetimeMs,
       }),
-      scope: { sessionId: this.view.session.id, agentId: firing.agentId, sshHostId: this.view.sshHostId },
+      scope: this.scope,
+      root: firing.root,
+      firedBy: firing.actor.kind === 'key' ? firing.actor.id : null,
       signal: call.signal,
     });
+    return this.endCall(index, callId, answer);
+  }
+
+  private get scope(): HostCallScope {
+    return { sessionId: this.view.session.id, agentId: this.firing.agentId, sshHostId: this.view.sshHostId };
+  }
+
+  /** Records what came of a call, unless its run is closed, and says it as the plugin hears it. */
+  private endCall(index: number, callId: string, answer: HostAnswer): CallAnswer {
+    const open = this.openCalls[index]?.get(callId);
+    if (open === undefined) return runClosed;
+    this.openCalls[index]?.delete(callId);
+    this.book.host(index, this.endOfCall(open.call, callId, answer));
+    if (answer.kind === 'value') return answer;
+    const { code, message } = answer;
+    return { kind: 'error', message, ...(code === undefined ? {} : { code }) };
+  }
+
+  private endOfCall(call: GuestCall, callId: string, answer: HostAnswer): NewEvent {
+    // Its arguments stand in `host.called` already.
+    if (answer.kind === 'refused')
+      return this.hostEvent('host.refused', { ...call, args: null }, callId, { code: answer.code });
+    const isUnknown = answer.kind === 'unknown';
+    const code = answer.kind === 'value' ? undefined : answer.code;
     const result = answer.kind === 'value' ? answer.json : JSON.stringify(answer.message);
-    book.host(index, {
+    return {
       type: 'host.answered',
       ...this.pluginFieldsOf(call),
+      ...(code === undefined ? {} : { reasonCode: code }),
       data: asData({
-        ...this.placeOf(index),
+        ...this.placeOf(call.handlerIndex),
         callId,
         member: call.member,
         ok: answer.kind === 'value',
-        result: tools.envelope.sealText(result),
+        ...(isUnknown ? { unknown: true } : {}),
+        ...(code === undefined ? {} : { code }),
+        result: this.tools.envelope.sealText(result),
       }),
-    });
-    return answer;
+    };
+  }
+
+  /** The run is over: what was asked and not handed on never is, and of the rest nobody waits for the answer. */
+  private closeCalls(index: number): void {
+    for (const [callId, { isMade }] of this.openCalls[index] ?? [])
+      this.endCall(index, callId, { ...runClosed, kind: isMade ? 'unknown' : 'refused' });
   }
 
   /** What the host is to do is recorded as asked for, and goes out with the answer. */
@@ -894,6 +937,14 @@ const closedEvent = (outcome: Answer['outcome'], closed: InvocationClosed, durat
 
 const didNotDecide = (verdict: Verdict<Json>): boolean =>
   verdict.kind === 'skipped' || (verdict.kind === 'not_run' && verdict.cause === 'not_loaded');
+
+/** A host call that has no end yet. */
+interface OpenCall {
+  readonly call: GuestCall;
+  isMade: boolean;
+}
+
+const runClosed = { kind: 'error', code: 'closed', message: 'the run is closed' } as const;
 
 /** A chain that waits: for what, and as whose successor. */
 interface Held {

@@ -5,7 +5,7 @@ export type { CauseClaims, LineageClaims, TokenFault, Verified } from './cause-t
 export { causeToken, lineageToken, verifyCause, verifyLineage } from './cause-token.js';
 export type { FiredFor, Firing, FiringEnd, FiringLink, FiringTools, Running } from './fire.js';
 export { fire } from './fire.js';
-export type { HostCallRequest, HostCalls } from './host-calls.js';
+export type { HostAnswer, HostCallRequest, HostCalls, HostCallScope } from './host-calls.js';
 export type { InvocationState } from './lost.js';
 export { fieldsOfOpened, invocationState, lostEvent } from './lost.js';
 export { nobodyServes } from './host-calls.js';

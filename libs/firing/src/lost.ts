@@ -69,10 +69,15 @@ const hostCalls = (events: readonly RecordedEvent[]): NonNullable<InvocationLost
   const calls = new Map<string, NonNullable<InvocationLost['hostCalls']>[number]>();
   for (const event of events) {
     if (!event.type.startsWith('host.')) continue;
-    const { callId, member, ok } = event.data as unknown as HostCall;
+    const { callId, member, ok, unknown } = event.data as unknown as HostCall;
     // A line of `host.log` is kept by the platform itself: asking is having.
     if (member === 'log') continue;
-    calls.set(callId, { callId, member, pluginId: event.pluginId ?? null, state: callState(event, ok) });
+    calls.set(callId, {
+      callId,
+      member,
+      pluginId: event.pluginId ?? null,
+      state: unknown === true ? 'unknown' : callState(event, ok),
+    });
   }
   return [...calls.values()];
 };

@@ -37,6 +37,8 @@ export interface ServerConfig {
   readonly sealMs: number;
   /** How often every process records that it is there, and every account's size, ms. */
   readonly heartbeatMs: number;
+  /** `HOOKLEDGER_MODEL_HOSTS`: `host:port` of model endpoints that may be at an address that is not public. */
+  readonly modelHosts: readonly string[];
   /** Null = no Kafka: `HOOKLEDGER_KAFKA_BROKERS` is not set. */
   readonly kafka: KafkaConfig | null;
   /** `HOOKLEDGER_PROJECT_FROM`: where the read models take their events from. */
@@ -109,6 +111,7 @@ export const readConfig = (env: Environment, cwd: string): ServerConfig => ({
   ),
   sealMs: readCount(env, 'HOOKLEDGER_SEAL_SECONDS', 1, 1, 3600) * 1000,
   heartbeatMs: readCount(env, 'HOOKLEDGER_HEARTBEAT_SECONDS', 60, 1, 86_400) * 1000,
+  modelHosts: readModelHosts(env),
   kafka: readKafka(env, cwd),
   projectFrom: readProjectFrom(env),
 });
@@ -122,6 +125,13 @@ const readProjectFrom = (env: Environment): ServerConfig['projectFrom'] => {
     throw new StartFailure('HOOKLEDGER_PROJECT_FROM is kafka, so HOOKLEDGER_KAFKA_BROKERS must say where it is.');
   }
   return text;
+};
+
+const readModelHosts = (env: Environment): readonly string[] => {
+  const hosts = readList(env, 'HOOKLEDGER_MODEL_HOSTS').map((host) => host.toLowerCase());
+  const wrong = hosts.find((host) => !/^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\]):\d{1,5}$/u.test(host));
+  if (wrong === undefined) return hosts;
+  throw new StartFailure(`HOOKLEDGER_MODEL_HOSTS is a list of host:port with commas between them; "${wrong}" is none.`);
 };
 
 const readKafka = (env: Environment, cwd: string): KafkaConfig | null => {

@@ -62,7 +62,8 @@ const refuseNonsense = (error: NodeJS.ErrnoException, socket: Socket): void => {
   answerOnSocket(socket, new Problem(status, code, detail));
 };
 
-const answerOnSocket = (socket: Duplex, problem: Problem): void => {
+/** Refuses on the bare socket, as a problem too, and ends it. */
+export const answerOnSocket = (socket: Duplex, problem: Problem): void => {
   const { status } = problem;
   const body = JSON.stringify(problemJson(problem, randomUUID()));
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}`;

@@ -1,7 +1,7 @@
 export type { ActiveClaim, CommandMeta, DoneCommand } from './account-command.js';
 export { AccountCommand, AccountCommandHandler } from './account-command.js';
 export type { KeyRecord, KeyRing } from './auth.js';
-export { Allow, callerOf, CurrentCaller, forbidden, hashKey, noAccount, Public, roleMay } from './auth.js';
+export { admit, Allow, callerOf, CurrentCaller, forbidden, hashKey, noAccount, Public, roleMay } from './auth.js';
 export { BodyPipe, Nested, readDto } from './body-pipe.js';
 export type { Caller, Role } from './caller.js';
 export { actorOf } from './caller.js';
@@ -15,7 +15,7 @@ export { derivedKey } from './derived-key.js';
 export { programPassword, programRole, programUrl } from './program-role.js';
 export { etagOf, requireMatch } from './etag.js';
 export { Absent, AbsentOrNull, IsInstant, IsJsonObject, IsPathName, IsText, IsWireId } from './fields.js';
-export { createHttpAdapter } from './http.js';
+export { answerOnSocket, createHttpAdapter } from './http.js';
 export type { ReadInstant } from './instants.js';
 export { formatInstant, readBound, readInstant } from './instants.js';
 export { maxBodyBytes, maxDepth, readJsonBody } from './json-body.js';
@@ -23,7 +23,7 @@ export type { Logger } from './logger.js';
 export { createLogger, errorFacts, nestLogger } from './logger.js';
 export { createMetrics } from './metrics.js';
 export { Account, accountParam, PathId } from './path.js';
-export type { PlatformServices } from './platform.module.js';
+export type { Listen, PlatformServices } from './platform.module.js';
 export { PlatformModule } from './platform.module.js';
 export type { FieldFault } from './problem.js';
 export { escapePointer, headerPointer, pathPointer, Problem, queryPointer } from './problem.js';
@@ -52,6 +52,7 @@ export {
   EVENT_STORE,
   INSTANCE,
   KEY_RING,
+  LISTEN,
   LOGGER,
   MASTER_KEY,
   METRICS,

@@ -2,7 +2,7 @@ import type { DynamicModule, Provider } from '@nestjs/common';
 import { Module } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_PIPE } from '@nestjs/core';
 import type { Registry } from 'prom-client';
-import type { EventStore, Sql } from '#event-store';
+import type { EventStore, NoticeOptions, Notices, Sql } from '#event-store';
 import type { Sealing } from '#sealing';
 import type { KeyRing } from './auth.js';
 import { AuthGuard } from './auth.js';
@@ -20,6 +20,7 @@ import {
   EVENT_STORE,
   INSTANCE,
   KEY_RING,
+  LISTEN,
   LOGGER,
   MASTER_KEY,
   METRICS,
@@ -29,6 +30,9 @@ import {
   STOPPING,
   TOKEN_KEY,
 } from './tokens.js';
+
+/** Listens on a channel of the database, on a connection of its own. */
+export type Listen = (options: Pick<NoticeOptions, 'channel' | 'onNotice' | 'onListening'>) => Notices;
 
 /** What exists before Nest does: started by `main`, shared by all roles. */
 export interface PlatformServices {
@@ -44,6 +48,7 @@ export interface PlatformServices {
   readonly masterKey: Uint8Array;
   readonly readiness: Readiness;
   readonly stopping: AbortSignal;
+  readonly listen: Listen;
   /** Names this process. */
   readonly instance: string;
 }
@@ -64,6 +69,7 @@ export class PlatformModule {
       { provide: MASTER_KEY, useValue: services.masterKey },
       { provide: TOKEN_KEY, useFactory: () => derivedKey(services.masterKey, 'hookledger/token/v1') },
       { provide: INSTANCE, useValue: services.instance },
+      { provide: LISTEN, useValue: services.listen },
       { provide: STOPPING, useValue: services.stopping },
       { provide: Readiness, useValue: services.readiness },
       { provide: Cursors, useFactory: () => new Cursors(services.masterKey) },

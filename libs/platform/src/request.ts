@@ -9,8 +9,11 @@ export interface PlatformRequest extends FastifyRequest {
   caller?: Caller;
 }
 
+/** A request as far as its headers go: of a route, or one to go over to another protocol. */
+export type WithHeaders = Pick<FastifyRequest, 'headers'>;
+
 /** The one value of a header; Node joins repeated ones of this kind or keeps the first. */
-export const headerOf = (request: FastifyRequest, name: string): string | undefined => {
+export const headerOf = (request: WithHeaders, name: string): string | undefined => {
   const value = request.headers[name];
   return Array.isArray(value) ? value[0] : value;
 };

@@ -14,5 +14,7 @@ export const MASTER_KEY = Symbol('MasterKey');
 export const STOPPING = Symbol('Stopping');
 /** `Buffer`: signs cause and lineage tokens; derived from the master key, so equal on all replicas. */
 export const TOKEN_KEY = Symbol('TokenKey');
+/** `Listen`: hears what other replicas say through the database. */
+export const LISTEN = Symbol('Listen');
 /** `string`: names this process in the record, for as long as it runs. */
 export const INSTANCE = Symbol('Instance');

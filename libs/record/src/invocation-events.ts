@@ -91,8 +91,13 @@ export interface HostCall {
   readonly args?: Sealed;
   /** `host.answered`. */
   readonly ok?: boolean;
+  /** `host.answered`, with `ok: false`: nobody will know whether it had its effect. */
+  readonly unknown?: boolean;
   readonly result?: Sealed;
-  /** `host.refused`: a code such as `ssh_call_limit`, `id_must_be_string`, `bad_timeout`, `no_runtime`. */
+  /**
+   * `host.refused`: a code such as `ssh_call_limit`, `id_must_be_string`, `bad_timeout`, `no_runtime`. `host.answered`:
+   * why it failed or is unknown, where there is a code for it.
+   */
   readonly code?: string;
 }
 

@@ -15,6 +15,8 @@ import { FireHookHandler } from './fire-hook.js';
 import { FiringController } from './firing.controller.js';
 import { HeldInvocations } from './held-invocations.js';
 import { HookFiringModule } from './hook-firing.module.js';
+import { HostLinkRoute } from './host-link/host-link.controller.js';
+import { LinkDoor } from './host-link/link-door.js';
 import { InvocationEnds } from './invocation-ends.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
@@ -41,6 +43,7 @@ import { PatchExtensionHandler, SessionExtensionsRoutes } from './patch-extensio
     RenewLeaseRoutes,
     CompleteRunRoute,
     DeclareJobRoute,
+    HostLinkRoute,
   ],
   providers: [
     Answers,
@@ -65,6 +68,7 @@ import { PatchExtensionHandler, SessionExtensionsRoutes } from './patch-extensio
     RenewLeaseHandler,
     CompleteRunHandler,
     DeclareJobHandler,
+    LinkDoor,
   ],
 })
 export class GatewayModule {}

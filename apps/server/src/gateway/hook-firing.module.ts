@@ -1,10 +1,11 @@
 import { Module } from '@nestjs/common';
-import { nobodyServes } from '#firing';
 import { ActivePluginsModule } from '../control/plugins/active-plugins.module.js';
 import { Approvals } from './approvals.js';
 import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
 import { HookFiring } from './hook-firing.js';
+import { HostLink } from './host-link/host-link.js';
+import { ServedCalls } from './host-members/served-calls.js';
 import { RunningInvocations } from './running-invocations.js';
 import { SessionCleanup } from './session-cleanup.js';
 import { SessionExtensions } from './session-extensions.js';
@@ -23,7 +24,9 @@ import { Turns } from './turns.js';
     SessionExtensions,
     SessionInjections,
     Turns,
-    { provide: HOST_CALLS, useValue: nobodyServes },
+    HostLink,
+    ServedCalls,
+    { provide: HOST_CALLS, useExisting: ServedCalls },
   ],
   exports: [
     ActivePluginsModule,
@@ -36,6 +39,7 @@ import { Turns } from './turns.js';
     SessionInjections,
     Turns,
     HOST_CALLS,
+    HostLink,
   ],
 })
 export class HookFiringModule {}

@@ -13,6 +13,10 @@ export class RunningInvocations {
     end.then(leave, leave);
   }
 
+  get size(): number {
+    return this.running.size;
+  }
+
   has(account: string, invocationId: string): boolean {
     return this.running.has(keyOf(account, invocationId));
   }

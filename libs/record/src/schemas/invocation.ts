@@ -100,6 +100,8 @@ export const invocationSchemas = {
     callId: id(),
     member: id(),
     ok: flag(),
+    'unknown?': flag('There is no answer and there will be none: it may have had its effect.'),
+    'code?': id('Why it failed, or why nothing is known, as a code.'),
     'result?': sealed(),
   }),
   'host.refused': object({ ...hostCall, code: id('Why, as a code.') }),

@@ -28,13 +28,15 @@ export interface Settings {
   };
   /** Hosts that `host.fetch` may reach: names, `*.example.org` for what is below one. Empty: none. */
   readonly fetchHosts: readonly string[];
-  /** Where `host.llm` goes when no runtime serves it. */
+  /** The same for single plugins: one that stands here has its own list in place of the account's. */
+  readonly pluginFetchHosts: { readonly [pluginId: string]: readonly string[] };
+  /** Where `host.llm` and `host.decide` go; null: to a runtime. */
   readonly modelEndpoint: {
     readonly url: string;
     readonly model: string;
     readonly apiKey?: SecretReference;
   } | null;
-  /** Most invocations that may descend from one root; null: no limit (MW-103). */
+  /** Most messages of plugins that may descend from one root, and so most invocations; null: no limit (MW-103). */
   readonly breadthPerRoot: number | null;
   /** `allow-always` is kept as a revocable grant. */
   readonly approvalGrants: boolean;
@@ -61,6 +63,7 @@ export const defaultSettings: Settings = {
   profiles: { openclaw: 'documented', kohaku: 'documented' },
   openclawHookGates: {},
   fetchHosts: [],
+  pluginFetchHosts: {},
   modelEndpoint: null,
   breadthPerRoot: null,
   approvalGrants: true,
@@ -80,6 +83,12 @@ const closed = (properties: object, required: readonly string[] = []) => ({
 });
 const hostName =
   '^(?:\\*\\.)?(?=.{1,253}$)[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})(?:\\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,62}))*(?::[0-9]{1,5})?$';
+const hostList = {
+  type: 'array',
+  maxItems: 1000,
+  uniqueItems: true,
+  items: { type: 'string', pattern: hostName },
+} as const;
 
 const properties = {
   timeouts: {
@@ -104,11 +113,16 @@ const properties = {
     description: 'OpenClaw: which hooks a plugin may have, by plugin id.',
   },
   fetchHosts: {
-    type: 'array',
-    maxItems: 1000,
-    uniqueItems: true,
-    items: { type: 'string', pattern: hostName },
-    description: 'Hosts that host.fetch may reach: names, *.example.org for what is below one. Empty: none.',
+    ...hostList,
+    description:
+      'Hosts that host.fetch may reach: names, *.example.org for what is below one; without a port 80 and 443. Empty: none.',
+  },
+  pluginFetchHosts: {
+    type: 'object',
+    maxProperties: 1000,
+    propertyNames: { minLength: 1, maxLength: 200 },
+    additionalProperties: hostList,
+    description: 'By plugin id: the list that this plugin has in place of fetchHosts.',
   },
   modelEndpoint: {
     ...closed(
@@ -120,14 +134,14 @@ const properties = {
       ['url', 'model'],
     ),
     nullable: true,
-    description: 'Where host.llm goes when no runtime serves it; its key only as { "$secret": "name" }.',
+    description: 'Where host.llm and host.decide go; null: to a runtime. Its key only as { "$secret": "name" }.',
   },
   breadthPerRoot: {
     type: 'integer',
     minimum: 1,
     maximum: 1_000_000,
     nullable: true,
-    description: 'Most invocations that may descend from one root; null: no limit.',
+    description: 'Most messages of plugins, and so invocations, that may descend from one root; null: no limit.',
   },
   approvalGrants: { type: 'boolean', description: 'allow-always is kept as a revocable grant.' },
   strictApprovals: { type: 'boolean', description: 'A parameter changed after the approval asks again.' },

@@ -6,7 +6,7 @@ import type { Settings } from './settings.js';
  * plugin does is `weakens` of #plugins). It does when, whatever else it does,
  * - `timeouts`: handlers of a dialect have less time at some hook, so that guards are skipped sooner;
  * - `openclawHookGates`: a plugin loses a gate that it had, so that hooks of it no longer run;
- * - `fetchHosts`: a host may be reached that could not be;
+ * - `fetchHosts`, `pluginFetchHosts`: a plugin may reach a host that it could not;
  * - `breadthPerRoot`: more may descend from one root, or any number;
  * - `approvalGrants`, `selfApproval` come on or `strictApprovals` goes off: less is asked, or of the wrong person;
  * - `installPolicy`: a plugin may come in that could not: no policy, a wider `allow`, a shorter `deny`, no digests;
@@ -16,7 +16,7 @@ import type { Settings } from './settings.js';
 export const settingsWeaken = (before: Settings, after: Settings): boolean =>
   lessTime(before.timeouts, after.timeouts) ||
   gateCloses(before.openclawHookGates, after.openclawHookGates) ||
-  after.fetchHosts.some((host) => !reaches(before.fetchHosts, host)) ||
+  reachesFurther(before, after) ||
   (after.breadthPerRoot ?? Infinity) > (before.breadthPerRoot ?? Infinity) ||
   (after.approvalGrants && !before.approvalGrants) ||
   (after.selfApproval && !before.selfApproval) ||
@@ -55,6 +55,17 @@ const gateCloses = (before: Gates, after: Gates): boolean =>
 const gatesOf = (gates: Gates, id: string): { readonly conversation: boolean; readonly prompt: boolean } => {
   const own = Object.hasOwn(gates, id) ? gates[id] : undefined;
   return { conversation: own?.allowConversationAccess === true, prompt: own?.allowPromptInjection !== false };
+};
+
+type Hosts = Pick<Settings, 'fetchHosts' | 'pluginFetchHosts'>;
+
+/** Of each plugin that has a list of its own, before or afterwards, and of all others. */
+const reachesFurther = (before: Hosts, after: Hosts): boolean => {
+  const own = [...new Set([...Object.keys(before.pluginFetchHosts), ...Object.keys(after.pluginFetchHosts)])];
+  const listed = ({ fetchHosts, pluginFetchHosts }: Hosts, id: string): readonly string[] =>
+    Object.hasOwn(pluginFetchHosts, id) ? (pluginFetchHosts[id] ?? []) : fetchHosts;
+  const pairs = [[before.fetchHosts, after.fetchHosts], ...own.map((id) => [listed(before, id), listed(after, id)])];
+  return pairs.some(([was = [], is = []]) => is.some((host) => !reaches(was, host)));
 };
 
 const reaches = (hosts: readonly string[], wanted: string): boolean => {
