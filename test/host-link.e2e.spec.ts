@@ -11,8 +11,9 @@ const runtimes: TestRuntime[] = [];
 const installed: string[] = [];
 
 const runtimeKey = async (account = 'default'): Promise<string> => {
-  const answer = await server.call('POST', `/v1/accounts/${account}/keys`, { body: { role: 'runtime', name: 'r' } });
-  return answer.body.secret as string;
+  const body = { role: 'runtime', name: 'r' };
+  const answer = await server.call<{ secret: string }>('POST', `/v1/accounts/${account}/keys`, { body });
+  return answer.body.secret;
 };
 
 beforeAll(async () => {
@@ -77,7 +78,17 @@ const withPlugin = async <T>(id: string, source: string, work: () => Promise<T>,
   }
 };
 
-const fire = (hook: string, context: object, more: object = {}): Promise<CallAnswer> =>
+interface Fired {
+  readonly invocationId: string;
+  readonly outcome: string;
+  readonly value: string;
+  readonly hop: number;
+  readonly hostSession: string;
+  readonly cancellation: { readonly reason: string };
+  readonly handlers: readonly { readonly warnings: readonly object[] }[];
+}
+
+const fire = (hook: string, context: object, more: object = {}): Promise<CallAnswer<Fired>> =>
   server.call('POST', `${base}/hooks/middleware/${hook}?wait=55`, { key, body: { context, ...more } });
 
 const inbound = (text: string, sessionId = '42') => ({ sessionId, channelId: null, text, mediaIds: [] });
@@ -107,8 +118,9 @@ interface RecordedCall {
 }
 
 const callsOf = async (invocationId: string): Promise<readonly RecordedCall[]> => {
-  const read = await server.call('GET', `${base}/invocations/${invocationId}`);
-  return (read.body.handlers as { hostCalls: RecordedCall[] }[]).flatMap(({ hostCalls }) => hostCalls);
+  const path = `${base}/invocations/${invocationId}`;
+  const read = await server.call<{ handlers: { hostCalls: RecordedCall[] }[] }>('GET', path);
+  return read.body.handlers.flatMap(({ hostCalls }) => hostCalls);
 };
 
 const asks = (member: string, call: string): string =>
@@ -132,7 +144,7 @@ describe('the host link', () => {
     const answer = await withPlugin('all', source, () =>
       fire('systemPrompt', { sessionId: '42', agentId: '7', sessionKind: 'chat', systemPrompt: 'p' }),
     );
-    expect(JSON.parse(answer.body.value as string)).toEqual([
+    expect(JSON.parse(answer.body.value)).toEqual([
       '7',
       '42',
       { member: 'session.conversation.read', args: [] },
@@ -142,7 +154,7 @@ describe('the host link', () => {
       { member: 'decide', args: [{ question: 'y' }] },
       'undefined',
     ]);
-    const calls = await callsOf(answer.body.invocationId as string);
+    const calls = await callsOf(answer.body.invocationId);
     expect(calls.map(({ member, state }) => [member, state])).toEqual([
       ['session.conversation.read', 'answered'],
       ['session.peer.send', 'answered'],
@@ -173,7 +185,7 @@ describe('the host link', () => {
       fire('userMessageInbound', inbound('x')),
     );
     expect(answer.body.value).toContain('rejected no_runtime');
-    expect(await callsOf(answer.body.invocationId as string)).toMatchObject([
+    expect(await callsOf(answer.body.invocationId)).toMatchObject([
       { member: 'agents.list', state: 'refused', code: 'no_runtime' },
     ]);
   });
@@ -186,7 +198,7 @@ describe('the host link', () => {
       fire('userMessageInbound', inbound('x')),
     );
     expect(answer.body.value).toContain('no such session');
-    expect(await callsOf(answer.body.invocationId as string)).toMatchObject([{ state: 'failed' }]);
+    expect(await callsOf(answer.body.invocationId)).toMatchObject([{ state: 'failed' }]);
     await gone(runtime);
   });
 
@@ -199,7 +211,7 @@ describe('the host link', () => {
       asks('read', "c.text === 'agents' ? host.agents.list() : host.session.conversation.read()"),
       async () => {
         const said = async (session: string, text = 'x'): Promise<string> =>
-          (await fire('userMessageInbound', inbound(text, session))).body.value as string;
+          (await fire('userMessageInbound', inbound(text, session))).body.value;
         expect(await said('a')).toBe('"one"');
         expect(await said('b')).toBe('"two"');
         expect(await said('c')).toContain('no_runtime');
@@ -217,7 +229,7 @@ describe('the host link', () => {
     runtimes.push(theirs);
     await withPlugin('mine', asks('agents', 'host.agents.list()'), async () => {
       expect((await fire('userMessageInbound', inbound('x'))).body.value).toBe('"mine"');
-      const fired = await server.call('POST', `${base}/hooks/middleware/userMessageInbound`, {
+      const fired = await server.call<Fired>('POST', `${base}/hooks/middleware/userMessageInbound`, {
         key: other,
         body: { context: inbound('x') },
       });
@@ -240,10 +252,7 @@ describe('the host link', () => {
       const answer = await fired;
       expect(answer.body.outcome).toBe('observed');
       expect(runtime.done).toHaveLength(1);
-      expect(await callsOf(answer.body.invocationId as string)).toMatchObject([
-        { member: 'ssh.command', state: 'answered' },
-        {},
-      ]);
+      expect(await callsOf(answer.body.invocationId)).toMatchObject([{ member: 'ssh.command', state: 'answered' }, {}]);
     });
     await gone(runtime);
   });
@@ -297,7 +306,7 @@ describe('the host link', () => {
       const answer = await fired;
       expect(answer.body.cancellation.reason).toBe('rejected timeout');
       expect(second.received).toEqual([]);
-      expect((await callsOf(answer.body.invocationId as string))[0]).toMatchObject({
+      expect((await callsOf(answer.body.invocationId))[0]).toMatchObject({
         state: 'unknown',
         code: 'timeout',
       });
@@ -316,7 +325,7 @@ describe('the host link', () => {
       runtime.say({ type: 'result', callId, value: 'second' });
       runtime.say({ type: 'error', callId, message: 'third' });
       expect((await fired).body.value).toBe('"first"');
-      expect(await callsOf((await fired).body.invocationId as string)).toHaveLength(1);
+      expect(await callsOf((await fired).body.invocationId)).toHaveLength(1);
     });
     await gone(runtime);
   });
@@ -329,7 +338,7 @@ describe('the host link', () => {
     });
     expect(answer.body.handlers[0]).toMatchObject({ outcome: 'skipped', cause: 'timed_out' });
     await until('both are cancelled', () => runtime.cancelled.length === 2);
-    const calls = await callsOf(answer.body.invocationId as string);
+    const calls = await callsOf(answer.body.invocationId);
     expect(calls.map(({ state, code }) => [state, code])).toEqual([
       ['unknown', 'closed'],
       ['unknown', 'closed'],
@@ -348,7 +357,7 @@ describe('the host link', () => {
       source,
       async () => {
         const stood = await fire('sshConnectionOpening', opening(), { turnId: 'clock' });
-        expect(JSON.parse(stood.body.cancellation.reason as string)).toEqual({
+        expect(JSON.parse(stood.body.cancellation.reason)).toEqual({
           exitCode: 3,
           output: 'o',
           errorOutput: 'e',
@@ -376,8 +385,10 @@ describe('the host link', () => {
       fire('sshConnectionOpening', opening(), { turnId: 'eleven' }),
     );
     expect(answer.body.cancellation.reason).toBe('1048576 true,ssh_call_limit');
-    expect(answer.body.handlers[0].warnings).toContainEqual({ code: 'ssh_timeout_clamped', detail: null });
-    expect(runtime.done.map(({ args }) => args[1].timeoutSeconds as number).slice(0, 2)).toEqual([60, 90]);
+    expect(answer.body.handlers[0]?.warnings).toContainEqual({ code: 'ssh_timeout_clamped', detail: null });
+    expect(runtime.done.map(({ args }) => (args[1] as { timeoutSeconds: number }).timeoutSeconds).slice(0, 2)).toEqual([
+      60, 90,
+    ]);
     expect(runtime.done).toHaveLength(10);
     await gone(runtime);
   });
@@ -419,12 +430,14 @@ describe('who may connect', () => {
 
   it('is a runtime of the account, with a live key', async () => {
     const bearer = (secret: string) => ({ authorization: `Bearer ${secret}` });
-    const auditor = await server.call('POST', `${base}/keys`, { body: { role: 'auditor', name: 'a' } });
+    const auditor = await server.call<{ secret: string }>('POST', `${base}/keys`, {
+      body: { role: 'auditor', name: 'a' },
+    });
     await server.call('POST', '/v1/accounts', { body: { id: 'other', name: 'Other' } });
     expect(await tried(`${base}/host-link`, bearer(key))).toBe(101);
     expect(await tried(`${base}/host-link`, {})).toBe(401);
     expect(await tried(`${base}/host-link`, bearer('wrong'))).toBe(401);
-    expect(await tried(`${base}/host-link`, bearer(auditor.body.secret as string))).toBe(403);
+    expect(await tried(`${base}/host-link`, bearer(auditor.body.secret))).toBe(403);
     expect(await tried('/v1/accounts/other/host-link', bearer(key))).toBe(404);
     expect(await tried('/v1/accounts/none/host-link', bearer(key))).toBe(404);
     expect(await tried('/v1/accounts/%00/host-link', bearer(key))).toBe(400);
@@ -434,16 +447,18 @@ describe('who may connect', () => {
   });
 
   it('is told to ask for a WebSocket, and other upgrades are answered as plain requests', async () => {
-    const plain = await server.call('GET', `${base}/host-link`, { key });
+    const plain = await server.call<{ code: string }>('GET', `${base}/host-link`, { key });
     expect([plain.status, plain.body.code]).toEqual([426, 'upgrade_required']);
     const socket = await server.call('GET', '/health/live');
     expect(socket.status).toBe(200);
   });
 
   it('is sent away when its key is revoked', async () => {
-    const made = await server.call('POST', `${base}/keys`, { body: { role: 'runtime', name: 'brief' } });
-    const runtime = await startRuntime(server.url, made.body.secret as string, () => never);
-    await server.call('DELETE', `${base}/keys/${made.body.id as string}`, { headers: { 'if-match': '*' } });
+    const made = await server.call<{ secret: string; id: string }>('POST', `${base}/keys`, {
+      body: { role: 'runtime', name: 'brief' },
+    });
+    const runtime = await startRuntime(server.url, made.body.secret, () => never);
+    await server.call('DELETE', `${base}/keys/${made.body.id}`, { headers: { 'if-match': '*' } });
     expect(await runtime.closed).toBe(4401);
   });
 
@@ -477,7 +492,7 @@ describe('a hostile runtime', () => {
         runtime.sayBytes(
           `{"type":"result","callId":${JSON.stringify(runtime.received.at(-1)?.callId)},"value":${value}}`,
         );
-        answers.push((await fired).body.value as string);
+        answers.push((await fired).body.value);
       }
       for (const answer of answers) expect(answer).toContain('rejected bad_result');
       expect(runtime.said.filter(({ type }) => type === 'fault').map(({ code }) => code)).toEqual([
@@ -508,7 +523,7 @@ describe('a hostile runtime', () => {
     const answer = await withPlugin('odd', asks('agents', 'host.agents.list()'), () =>
       fire('userMessageInbound', inbound('x')),
     );
-    expect(JSON.parse(answer.body.value as string)).toEqual(odd);
+    expect(JSON.parse(answer.body.value)).toEqual(odd);
     await gone(runtime);
   });
 
@@ -542,53 +557,38 @@ describe('a hostile runtime', () => {
   });
 });
 
-/** A runtime that carries messages between sessions: each is sent on as an operation once its sender's chain is done. */
-const messenger = async (): Promise<{
-  send(text: string, cause?: string | null): Promise<void>;
-  settled(): Promise<void>;
-  runtime: TestRuntime;
-  delivered: readonly { hop: number; hostSession: string }[];
-}> => {
+interface Delivered {
+  readonly hop: number;
+  readonly hostSession: string;
+}
+
+interface Messenger {
+  readonly delivered: readonly Delivered[];
+  /** Sends a message of an agent's; resolves when all that it led to is delivered. */
+  readonly send: (text: string) => Promise<void>;
+}
+
+/** A runtime that carries messages: what a plugin sent is an operation of its own once its sender's chain is done. */
+const messenger = async (): Promise<Messenger> => {
   const outbox = new Map<string, RuntimeCall[]>();
-  const delivered: { hop: number; hostSession: string }[] = [];
-  const queue: { text: string; cause: string | null }[] = [];
-  let working: Promise<void> | null = null;
-  const runtime = await connect((call) => {
+  const delivered: Delivered[] = [];
+  await connect((call) => {
     outbox.set(call.invocationId, [...(outbox.get(call.invocationId) ?? []), call]);
     return { accepted: true };
   });
-  const work = async (): Promise<void> => {
+  const send = async (first: string): Promise<void> => {
+    const queue: { readonly text: string; readonly cause: string | null }[] = [{ text: first, cause: null }];
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      const answer = await fire(
-        'interAgentMessage',
-        message(next.text),
-        next.cause === null ? {} : { cause: next.cause },
-      );
+      const { text, cause } = next;
+      const answer = await fire('interAgentMessage', message(text), cause === null ? {} : { cause });
       if (answer.status !== 200) throw new Error(answer.text);
-      const { invocationId, hop, hostSession, outcome } = answer.body as {
-        invocationId: string;
-        hop: number;
-        hostSession: string;
-        outcome: string;
-      };
-      if (outcome !== 'cancelled') delivered.push({ hop, hostSession });
+      const { invocationId, hop, hostSession } = answer.body;
+      delivered.push({ hop, hostSession });
       for (const call of outbox.get(invocationId) ?? [])
         queue.push({ text: call.args[1] as string, cause: call.cause });
-      outbox.delete(invocationId);
     }
-    working = null;
   };
-  return {
-    runtime,
-    delivered,
-    send: async (text, cause = null) => {
-      queue.push({ text, cause });
-      await (working ??= work());
-    },
-    settled: async () => {
-      await working;
-    },
-  };
+  return { delivered, send };
 };
 
 const sendsBack = (when: string, what: string): string =>
@@ -606,33 +606,31 @@ interface RootTotals {
   readonly warnings: readonly string[];
 }
 
-const eventsSince = async (
-  after: string,
-): Promise<
-  readonly {
-    type: string;
-    reasonCode?: string;
-    data: { member?: string; ok?: boolean; metered?: number; warnings?: { code: string }[] };
-  }[]
-> => {
-  const found = [];
+interface SeenEvent {
+  readonly type: string;
+  readonly position: string;
+  readonly data: {
+    readonly member?: string;
+    readonly ok?: boolean;
+    readonly metered?: number;
+    readonly warnings?: readonly { readonly code: string }[];
+  };
+}
+
+/** Every event after a position; `''`: from the beginning. */
+const eventsSince = async (after: string): Promise<readonly SeenEvent[]> => {
+  const found: SeenEvent[] = [];
   for (let at = after; ;) {
-    const page = await server.call('GET', `${base}/events?limit=500&after=${at}`);
-    found.push(...page.body.items);
-    if (page.body.items.length < 500) return found;
-    at = page.body.items.at(-1).position as string;
+    const path = `${base}/events?limit=500${at === '' ? '' : `&after=${at}`}`;
+    const { items } = (await server.call<{ items: SeenEvent[] }>('GET', path)).body;
+    found.push(...items);
+    const last = items.at(-1);
+    if (last === undefined || items.length < 500) return found;
+    at = last.position;
   }
 };
 
-const lastPosition = async (): Promise<string> => {
-  let last = '';
-  for (;;) {
-    const page = await server.call('GET', `${base}/events?limit=500${last === '' ? '' : `&after=${last}`}`);
-    const end = page.body.items.at(-1) as { position: string } | undefined;
-    if (end === undefined) return last;
-    last = end.position;
-  }
-};
+const lastPosition = async (): Promise<string> => (await eventsSince('')).at(-1)?.position ?? '';
 
 const totalsSince = async (after: string): Promise<RootTotals> => {
   const events = await eventsSince(after);
@@ -649,7 +647,7 @@ const totalsSince = async (after: string): Promise<RootTotals> => {
 
 describe('the worked examples of the specification, over the link', () => {
   it('one: two plugins ping-pong and end at hop 5', async () => {
-    const { send, runtime, delivered } = await messenger();
+    const { send, delivered } = await messenger();
     await install('p', sendsBack('ping', 'pong'));
     await install('q', sendsBack('pong', 'ping'));
     const before = await lastPosition();
@@ -672,7 +670,6 @@ describe('the worked examples of the specification, over the link', () => {
       withheld: 1,
       warnings: ['handler_threw'],
     });
-    await gone(runtime);
   });
 
   const twice = `globalThis.middleware.interAgentMessage = async (c) => {
@@ -681,7 +678,7 @@ describe('the worked examples of the specification, over the link', () => {
   };`;
 
   it('two: one plugin that sends two messages each time', async () => {
-    const { send, runtime, delivered } = await messenger();
+    const { send, delivered } = await messenger();
     await install('two', twice);
     const before = await lastPosition();
     await send('go');
@@ -696,18 +693,16 @@ describe('the worked examples of the specification, over the link', () => {
       withheld: 32,
       warnings: [],
     });
-    await gone(runtime);
   }, 120_000);
 
   it('two, in an account that lets ten messages descend from an event', async () => {
     await server.call('PATCH', `${base}/settings`, { body: { breadthPerRoot: 10 } });
-    const { send, runtime } = await messenger();
+    const { send } = await messenger();
     await install('two', twice);
     const before = await lastPosition();
     await send('go');
     await uninstall('two');
     await server.call('PATCH', `${base}/settings`, { body: { breadthPerRoot: null } });
     expect(await totalsSince(before)).toMatchObject({ invocations: 11, sent: 10, refused: 12 });
-    await gone(runtime);
   }, 120_000);
 });

@@ -16,6 +16,7 @@ const released: { readonly [name: string]: string } = {
   CreateRelay1764500000080: 'af1f94cb2f2048840579c7f568b683ab2ba413420c454b45b83820f705564032',
   CreateApprovalWatch1764500000090: '86ab33cc83200d6cce3b36502b3fad86733627d7cddd30fa821b5c7a91077409',
   CreateSessionCleanup1764500000100: 'a1f4e13cdc30091e8645b43f892807c8bb2ef5d31074fd2b85265350917c4307',
+  CreateHostLink1764500000120: 'f53745e7282077edba130380ed982dcc722002116e2dcc64378081487ef93030',
 };
 
 const statementsOf = async (migration: (typeof migrations)[number]): Promise<string> => {

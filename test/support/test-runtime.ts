@@ -84,7 +84,7 @@ export const startRuntime = async (
       .then(() => serve(call, abort.signal))
       .then(
         (value) => (value === never ? null : { type: 'result', callId, value }),
-        (error: Error) => ({ type: 'error', callId, message: error.message }),
+        (error: unknown) => ({ type: 'error', callId, message: error instanceof Error ? error.message : 'failed' }),
       );
     if (frame === null) return;
     answers.set(callId, frame);

@@ -155,7 +155,7 @@ export class SessionInjections {
   /** The host's calls, with the queue's own among them. */
   withQueue(firing: Firing, others: HostCalls): HostCalls {
     return {
-      serves: (account, member) => member === enqueueMember || others.serves(account, member),
+      serves: (account, member, scope) => member === enqueueMember || others.serves(account, member, scope),
       call: (request) => (request.member === enqueueMember ? this.enqueueFor(firing, request) : others.call(request)),
     };
   }

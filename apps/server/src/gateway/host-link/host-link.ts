@@ -36,7 +36,7 @@ const sweepMs = 30_000;
 const comesBackWithinMs = 15_000;
 
 /** Channel of notices: `["call" | "answer" | "cancel" | "lying" | "replaced" | "runtimes", instance, id]`. */
-const channel = 'hookledger_host_link';
+const channel = 'host_link';
 
 type Word = 'call' | 'answer' | 'cancel' | 'lying' | 'replaced' | 'runtimes';
 
@@ -402,7 +402,7 @@ export class HostLink implements HostCalls, OnModuleInit, BeforeApplicationShutd
     const own: Pending[] = [];
     for (const { callId } of calls) {
       const pending = this.pending.get(callId);
-      if (pending === undefined || pending.at !== connection) continue;
+      if (pending?.at !== connection) continue;
       pending.at = 'nowhere';
       pending.runtimeId = connection.runtimeId;
       own.push(pending);

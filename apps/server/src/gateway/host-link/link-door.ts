@@ -25,6 +25,9 @@ import { closeCodes, RuntimeConnection } from './runtime-connection.js';
 /** How often a runtime is pinged, ms: one that did not answer by the next time is gone. */
 const pingMs = 10_000;
 
+/** How often it is looked whether keys still live, ms: a change is in force within a second. */
+const keyMs = 500;
+
 /** How long a runtime that named the protocol may take for its hello, ms. */
 const helloMs = 10_000;
 
@@ -45,7 +48,7 @@ export class LinkDoor implements OnApplicationBootstrap, BeforeApplicationShutdo
     perMessageDeflate: false,
     handleProtocols: (offered) => (offered.has(subprotocol) ? subprotocol : false),
   });
-  private timer: NodeJS.Timeout | null = null;
+  private timers: readonly NodeJS.Timeout[] = [];
   private isClosed = false;
 
   constructor(
@@ -62,13 +65,13 @@ export class LinkDoor implements OnApplicationBootstrap, BeforeApplicationShutdo
     // Every other offer to go over is passed by, as HTTP has it, and its request answered as any other.
     server.shouldUpgradeCallback = isForLink;
     server.on('upgrade', (request, socket, head) => void this.open(request, socket, head));
-    this.timer = setInterval(() => void this.lookAfterAll(), pingMs);
-    this.timer.unref();
+    this.timers = [setInterval(() => this.pingAll(), pingMs), setInterval(() => void this.checkKeys(), keyMs)];
+    for (const timer of this.timers) timer.unref();
   }
 
   beforeApplicationShutdown(): void {
     this.isClosed = true;
-    if (this.timer !== null) clearInterval(this.timer);
+    for (const timer of this.timers) clearInterval(timer);
   }
 
   private async open(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -148,17 +151,20 @@ export class LinkDoor implements OnApplicationBootstrap, BeforeApplicationShutdo
     if (connection.useless > maxUseless) connection.close(closeCodes.policy, 'too many frames that nobody can use');
   }
 
-  /** One that does not answer is cut off, and one whose key was revoked or has expired is sent away. */
-  private async lookAfterAll(): Promise<void> {
+  /** One that did not answer the last ping is gone. */
+  private pingAll(): void {
+    for (const connection of this.link.connections()) {
+      if (connection.isAlive) connection.ping();
+      else connection.cut();
+    }
+  }
+
+  /** A runtime whose key was revoked or has expired is sent away. */
+  private async checkKeys(): Promise<void> {
     for (const connection of [...this.link.connections()]) {
-      if (!connection.isAlive) {
-        connection.cut();
-        continue;
-      }
-      connection.ping();
       const key = await this.keys.keyByHash(connection.keyHash).catch(() => undefined);
-      const isGone = key === null || hasExpired(key?.expiresAt ?? null);
-      if (isGone) connection.close(closeCodes.keyGone, 'the key is not valid any more');
+      if (key === null || hasExpired(key?.expiresAt ?? null))
+        connection.close(closeCodes.keyGone, 'the key is not valid any more');
     }
   }
 }
