@@ -45,7 +45,6 @@ const ran = (more: Parameters<typeof object>[0] = {}): ReturnType<typeof object>
     'wouldHave?': id('Mode `observe`: what the verdict would have been.'),
     'wouldHaveOutput?': sealedOrNull,
     'logLinesDropped?': count('Lines of `host.log` over the limit of one run.'),
-    'traceback?': sealed(),
     'cause?': oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded'),
     'reason?': sealedOrNull,
     ...more,
@@ -111,7 +110,10 @@ export const invocationSchemas = {
   'handler.observed': ran(),
   'handler.claimed': ran(),
   'handler.held': ran(),
-  'handler.skipped': ran({ cause: oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded') }),
+  'handler.skipped': ran({
+    cause: oneOf('threw', 'timed_out', 'malformed', 'crashed', 'not_loaded'),
+    'traceback?': sealed('Where an exception came from that was swallowed, where the dialect keeps that.'),
+  }),
   'handler.not_run': object({ index, cause: oneOf('not_loaded', 'not_applicable', 'after_cancel'), warnings }),
   'invocation.held': object({
     approvalId: id('The approval that the chain waits for.'),
