@@ -56,10 +56,11 @@ interface Manifest {
 }
 
 interface Module {
-  createHookRunner(
-    registry: object,
-    options: object,
-  ): { runBeforeToolCall(event: object, context: object): Promise<unknown> };
+  readonly createHookRunner: (registry: object, options: object) => Runner;
+}
+
+interface Runner {
+  readonly runBeforeToolCall: (event: object, context: object) => Promise<unknown>;
 }
 
 const registryOf = (handlers: readonly Handler[]): object => ({
@@ -77,7 +78,7 @@ const registryOf = (handlers: readonly Handler[]): object => ({
 /** Its files are named by their content; this one exports the runner by its name and nothing else. */
 const runnerIn = (dist: string): string => {
   const small = readdirSync(dist).filter((name) => name.startsWith('hooks-') && statSync(join(dist, name)).size < 1000);
-  const found = small.find((name) => /export \{ createHookRunner \}/u.test(readFileSync(join(dist, name), 'utf8')));
+  const found = small.find((name) => readFileSync(join(dist, name), 'utf8').includes('export { createHookRunner }'));
   if (found === undefined) throw new Error(`openclaw@${openclawVersion} exports its runner from no file of its own`);
   return join(dist, found);
 };

@@ -12,6 +12,7 @@ import {
   type Column,
 } from './columns.js';
 import { hooksFiredFor } from './fired-hooks.js';
+import { reportedRuns, type HostEvent, type ReportedRun } from './host-events.js';
 import type { InvocationSummary } from './invocation-search.js';
 import type { Projection, TableName } from './projection.js';
 import { instantOrNull, numberOrNull, sealedOrNull, textOrNull } from './row-values.js';
@@ -228,6 +229,8 @@ export const cronNotifications = ['delivered', 'failed', 'pending', 'lost', 'non
 
 /** One slot and everything that became of it. */
 export interface CronRunItem {
+  /** The cron runs of the platform; `openclaw`: what a host's own scheduler reported. */
+  readonly source: 'cron';
   readonly runId: string;
   readonly jobId: string;
   readonly slotAt: string;
@@ -267,6 +270,26 @@ export interface CronRunItem {
   readonly positions: { readonly first: string; readonly last: string };
 }
 
+/** A run of a host's own scheduler, joined of what `cron_changed` said when it started and when it was finished. */
+export interface ReportedRunItem {
+  readonly source: 'openclaw';
+  readonly runId: string | null;
+  readonly jobId: string;
+  readonly slotAt: string;
+  readonly decision: 'run';
+  readonly state: 'open' | 'closed';
+  readonly agentId: string | null;
+  readonly sessionId: string | null;
+  readonly closedAt: string | null;
+  readonly status: string | null;
+  readonly durationMs: number | null;
+  readonly delivery: string | null;
+  readonly reported: readonly HostEvent[];
+  readonly positions: { readonly first: string; readonly last: string };
+}
+
+export const cronSources = ['cron', 'openclaw'] as const;
+
 /** Where a page ended. */
 export interface CronPlace {
   readonly slotAt: string;
@@ -275,6 +298,7 @@ export interface CronPlace {
 
 export interface CronQuery {
   readonly account: string;
+  readonly source?: (typeof cronSources)[number];
   readonly runId?: string;
   readonly jobId?: string;
   readonly agentId?: string;
@@ -299,12 +323,64 @@ const notification = `case when r.closed_at is null then 'none'
   when r.undecided > 0 then 'failed' when r.notified_at is not null then 'delivered'
   when told.state = 'lost' then 'lost' else 'pending' end`;
 
-/** The slots of an account's cron jobs, by when they were due. */
+/** The slots of an account's cron jobs and the runs that hosts report, by when they were due. */
 export const findCronRuns = async (
   sql: Sql,
   table: TableName,
   query: CronQuery,
-): Promise<{ readonly items: readonly CronRunItem[]; readonly next: CronPlace | null }> => {
+): Promise<{ readonly items: readonly (CronRunItem | ReportedRunItem)[]; readonly next: CronPlace | null }> => {
+  const own = query.source === 'openclaw' ? { items: [], more: false } : await ownRuns(sql, table, query);
+  const reported = await reportedItems(sql, table, query);
+  const rising = query.order === 'newest' ? -1 : 1;
+  const all = [
+    ...own.items.map((item) => ({ item, place: { slotAt: item.slotAt, runId: item.runId } })),
+    ...reported.map((run) => ({ item: toReported(run), place: { slotAt: run.runAt, runId: run.key } })),
+  ].sort((a, b) => (isBefore(a.place, b.place) ? -rising : rising));
+  const page = all.slice(0, query.limit);
+  const isMore = all.length > page.length || own.more;
+  return { items: page.map(({ item }) => item), next: isMore ? (page.at(-1)?.place ?? null) : null };
+};
+
+/** In the database's order: by bytes. */
+const isBefore = (a: CronPlace, b: CronPlace): boolean =>
+  a.slotAt === b.slotAt ? Buffer.compare(Buffer.from(a.runId), Buffer.from(b.runId)) < 0 : a.slotAt < b.slotAt;
+
+/** A filter by what only the platform's own runs have leaves out what was only reported. */
+const reportedItems = async (sql: Sql, table: TableName, query: CronQuery): Promise<readonly ReportedRun[]> => {
+  const { source, state, decision, kind, notification, pluginId, ...shared } = query;
+  if (source === 'cron' || [kind, notification, pluginId].some((filter) => filter !== undefined)) return [];
+  if (decision !== undefined && decision !== 'run') return [];
+  if (state !== undefined && state !== 'open' && state !== 'closed') return [];
+  return reportedRuns(sql, table, { ...shared, ...(state === undefined ? {} : { state }), limit: query.limit + 1 });
+};
+
+const toReported = ({ jobId, runId, runAt, events }: ReportedRun): ReportedRunItem => {
+  const finished = events.findLast(({ facts }) => facts.action === 'finished');
+  const said = (name: string): unknown => events.findLast(({ facts }) => facts[name] !== undefined)?.facts[name];
+  const durationMs = finished?.facts.durationMs;
+  return {
+    source: 'openclaw',
+    runId,
+    jobId,
+    slotAt: runAt,
+    decision: 'run',
+    state: finished === undefined ? 'open' : 'closed',
+    agentId: textOrNull(said('agentId')),
+    sessionId: textOrNull(said('sessionId') ?? said('sessionKey')),
+    closedAt: finished?.recordedAt ?? null,
+    status: textOrNull(finished?.facts.status),
+    durationMs: typeof durationMs === 'number' ? durationMs : null,
+    delivery: textOrNull(finished?.facts.deliveryStatus),
+    reported: events,
+    positions: { first: events[0]?.position ?? '', last: events.at(-1)?.position ?? '' },
+  };
+};
+
+const ownRuns = async (
+  sql: Sql,
+  table: TableName,
+  query: CronQuery,
+): Promise<{ readonly items: readonly CronRunItem[]; readonly more: boolean }> => {
   const values: unknown[] = [query.account];
   const bind = (value: unknown): string => `$${String(values.push(value))}`;
   const where = ['r.account = $1'];
@@ -345,12 +421,11 @@ export const findCronRuns = async (
   const streamOf = (row: Row): string => `cron-run/${String(row.run_id)}`;
   const hooks = await hooksFiredFor(sql, table, query.account, page.map(streamOf));
   const items = page.map((row) => toRun(row, hooks.get(streamOf(row)) ?? []));
-  const last = items.at(-1);
-  const next = rows.length > query.limit && last !== undefined ? { slotAt: last.slotAt, runId: last.runId } : null;
-  return { items, next };
+  return { items, more: rows.length > query.limit };
 };
 
 const toRun = (row: Row, hooks: readonly InvocationSummary[]): CronRunItem => ({
+  source: 'cron',
   runId: String(row.run_id),
   jobId: String(row.job_id),
   slotAt: instantOrNull(row.slot_at) ?? '',

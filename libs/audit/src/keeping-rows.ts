@@ -54,6 +54,7 @@ const rowsByPosition: readonly (readonly [table: string, column: string])[] = [
   ['handler_run', 'event_position'],
   ['handler_run', 'position'],
   ['host_call', 'position'],
+  ['host_event', 'position'],
   ['session_event', 'position'],
   ['plugin_log_line', 'position'],
   ['session_clear', 'last_position'],

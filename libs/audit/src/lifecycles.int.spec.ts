@@ -61,13 +61,13 @@ const hook = async (
 const clears = async (of: string, more: Partial<ClearQuery> = {}): Promise<readonly SessionClearItem[]> => {
   const { table } = await ledger.read(of);
   const found = await findSessionClears(ledger.sql, table, { account: of, order: 'oldest', limit: 50, ...more });
-  return found.items;
+  return found.items.filter((item) => item.source === 'clear');
 };
 
 const runs = async (of: string, more: Partial<CronQuery> = {}): Promise<readonly CronRunItem[]> => {
   const { table } = await ledger.read(of);
   const found = await findCronRuns(ledger.sql, table, { account: of, order: 'oldest', limit: 50, ...more });
-  return found.items;
+  return found.items.filter((item) => item.source === 'cron');
 };
 
 const clearStarted = (clearId: string, sessionId: string): NewEvent => ({

@@ -1,5 +1,6 @@
 import { grouped } from './grouped.js';
 import type { Row, Sql } from '#event-store';
+import { hostEventsJoined, type JoinedHostEvent } from './host-events.js';
 import { columnText } from './columns.js';
 import { withHandlers, type InvocationSummary } from './invocation-search.js';
 import type { TableName } from './projection.js';
@@ -13,6 +14,8 @@ export interface LineageNode {
   readonly by: 'host-call' | 'model-turn' | null;
   /** Calls that the invocation made itself. */
   readonly hostCalls: readonly LineageCall[];
+  /** What else the host reported of the same subagent or the same cron run. */
+  readonly joined: readonly JoinedHostEvent[];
 }
 
 export interface LineageCall {
@@ -56,12 +59,19 @@ const toNodes = async (
     `select * from ${table('host_call')} where account = $1 and invocation_id = any($2::text[]) order by position`,
     [account, invocations.map(({ invocationId }) => invocationId)],
   );
+  const joined = await hostEventsJoined(
+    sql,
+    table,
+    account,
+    invocations.map(({ invocationId }) => invocationId),
+  );
   const madeBy = grouped(calls, (call) => String(call.invocation_id));
   return invocations.map((invocation) => ({
     invocation,
     parent: invocation.cause ?? invocation.lineage,
     by: byOf(invocation),
     hostCalls: (madeBy.get(invocation.invocationId) ?? []).map(toCall),
+    joined: joined.get(invocation.invocationId) ?? [],
   }));
 };
 

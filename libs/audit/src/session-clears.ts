@@ -10,6 +10,7 @@ import {
   type Column,
 } from './columns.js';
 import { hooksFiredFor } from './fired-hooks.js';
+import { reportedClears, type HostEvent } from './host-events.js';
 import type { InvocationSummary } from './invocation-search.js';
 import { notDelivered } from './invocations.js';
 import { instantOrNull, numberOrNull, sealedOrNull, textOrNull } from './row-values.js';
@@ -144,6 +145,8 @@ export type HookDelivery = (typeof hookDeliveries)[number];
 
 /** One clear, with everything that was done about it. */
 export interface SessionClearItem {
+  /** The durable protocol of clears; `openclaw`: a `session_end` that a host reported, and nothing more. */
+  readonly source: 'clear';
   readonly sessionId: string;
   readonly clearId: string;
   readonly agentId: string | null;
@@ -167,8 +170,26 @@ export interface SessionClearItem {
   readonly positions: { readonly started: string | null; readonly cleared: string | null };
 }
 
+/** A session's end that a host reported with a reason that leaves nothing of it: `new`, `reset` or `deleted`. */
+export interface ReportedClearItem {
+  readonly source: 'openclaw';
+  readonly sessionId: string | null;
+  readonly clearId: null;
+  readonly agentId: string | null;
+  readonly state: 'reported';
+  readonly reason: string;
+  readonly messageCount: number | null;
+  readonly clearedAt: string;
+  readonly clearedOccurredAt: string;
+  readonly reported: HostEvent;
+  readonly positions: { readonly started: null; readonly cleared: string };
+}
+
+export const clearSources = ['clear', 'openclaw'] as const;
+
 export interface ClearQuery {
   readonly account: string;
+  readonly source?: (typeof clearSources)[number];
   readonly sessionId?: string;
   readonly clearId?: string;
   readonly agentId?: string;
@@ -184,12 +205,52 @@ export interface ClearQuery {
   readonly limit: number;
 }
 
-/** The clears of an account, by their first event. */
+/** The clears of an account and what hosts report as such, by their first event. */
 export const findSessionClears = async (
   sql: Sql,
   table: TableName,
   query: ClearQuery,
-): Promise<{ readonly items: readonly SessionClearItem[]; readonly next: string | null }> => {
+): Promise<{ readonly items: readonly (SessionClearItem | ReportedClearItem)[]; readonly next: string | null }> => {
+  const own = query.source === 'openclaw' ? { items: [], more: false } : await ownClears(sql, table, query);
+  const reported = await reportedItems(sql, table, query);
+  const rising = query.order === 'newest' ? -1 : 1;
+  const all = [...own.items, ...reported].sort((a, b) => (placeOf(a) < placeOf(b) ? -rising : rising));
+  const items = all.slice(0, query.limit);
+  const last = items.at(-1);
+  const isMore = all.length > items.length || own.more;
+  return { items, next: isMore && last !== undefined ? String(placeOf(last)) : null };
+};
+
+const placeOf = ({ positions }: SessionClearItem | ReportedClearItem): bigint => {
+  const places = [positions.started, positions.cleared].flatMap((place) => (place === null ? [] : [BigInt(place)]));
+  return places.reduce((least, place) => (place < least ? place : least), places[0] ?? 0n);
+};
+
+/** A filter by what only the protocol has leaves out what was only reported. */
+const reportedItems = async (sql: Sql, table: TableName, query: ClearQuery): Promise<readonly ReportedClearItem[]> => {
+  const { source, clearId, state, clearing, completed } = query;
+  if (source === 'clear' || [clearId, state, clearing, completed].some((filter) => filter !== undefined)) return [];
+  const found = await reportedClears(sql, table, { ...query, limit: query.limit + 1 });
+  return found.map(({ sessionId, agentId, reason, ...event }) => ({
+    source: 'openclaw',
+    sessionId,
+    clearId: null,
+    agentId,
+    state: 'reported',
+    reason,
+    messageCount: typeof event.facts.messageCount === 'number' ? event.facts.messageCount : null,
+    clearedAt: event.recordedAt,
+    clearedOccurredAt: event.occurredAt,
+    reported: event,
+    positions: { started: null, cleared: event.position },
+  }));
+};
+
+const ownClears = async (
+  sql: Sql,
+  table: TableName,
+  query: ClearQuery,
+): Promise<{ readonly items: readonly SessionClearItem[]; readonly more: boolean }> => {
   const values: unknown[] = [query.account];
   const bind = (value: unknown): string => `$${String(values.push(value))}`;
   const where = ['c.account = $1'];
@@ -222,10 +283,9 @@ export const findSessionClears = async (
     query.account,
     page.map((row) => String(row.stream)),
   );
-  const last = page.at(-1);
   return {
     items: page.map((row) => toClear(row, hooks.get(String(row.stream)) ?? [])),
-    next: rows.length > query.limit && last !== undefined ? String(last.position) : null,
+    more: rows.length > query.limit,
   };
 };
 
@@ -246,6 +306,7 @@ const delivery = (table: TableName, hook: string): string => `
   where i.account = c.account and i.fired_for = c.stream and i.hook = '${hook}'`;
 
 const toClear = (row: Row, hooks: readonly InvocationSummary[]): SessionClearItem => ({
+  source: 'clear',
   sessionId: String(row.session_id),
   clearId: String(row.clear_id),
   agentId: textOrNull(row.agent_id),

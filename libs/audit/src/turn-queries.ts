@@ -1,5 +1,7 @@
 import type { Row, Sql } from '#event-store';
 import { columnText } from './columns.js';
+import { invocationStream, type JsonObject, type Sealed } from '#record';
+import { sessionHostEvents, type JoinedHostEvent, type SessionHostEvent } from './host-events.js';
 import type { TableName } from './projection.js';
 
 /** A turn with how its invocations ended. */
@@ -194,6 +196,21 @@ export type TimelineItem =
         readonly state: string;
         readonly status: string | null;
       };
+    }
+  /** What a host reported by a hook of its own. */
+  | {
+      readonly kind: 'host-session' | 'subagent' | 'host-cron' | 'gateway';
+      readonly position: string;
+      readonly type: string;
+      readonly stream: string;
+      readonly occurredAt: string;
+      readonly recordedAt: string;
+      readonly host: {
+        readonly invocationId: string;
+        readonly facts: JsonObject;
+        readonly content: Sealed | null;
+        readonly joined: readonly JoinedHostEvent[];
+      };
     };
 
 /** Turns, clears, injections, extensions and cron runs of a session on one line, by position. */
@@ -214,7 +231,11 @@ export const sessionTimeline = async (
     );
   const turnRows = await part(`select t.* from ${table('turn')} t`, 't', 'first_position');
   const eventRows = await part(sessionEventRows(table), 'e', 'position');
-  const items = [...turnRows.map(turnItem), ...eventRows.map(eventItem)].sort(byPosition(query.order));
+  const { account, sessionId, order, after: from, limit } = query;
+  const hostRows = await sessionHostEvents(sql, table, { account, sessionId, order, after: from, limit: limit + 1 });
+  const items = [...turnRows.map(turnItem), ...eventRows.map(eventItem), ...hostRows.map(hostItem)].sort(
+    byPosition(query.order),
+  );
   const page = items.slice(0, query.limit);
   const last = page.at(-1);
   return { items: page, next: items.length > query.limit && last !== undefined ? last.position : null };
@@ -244,6 +265,18 @@ const eventItem = (row: Row): TimelineItem => ({
   ...(typeof row.clear_id === 'string' ? { clear: { clearId: row.clear_id, state: String(row.clear_state) } } : {}),
   ...(typeof row.run_id === 'string' ? { run: runOf(row, row.run_id) } : {}),
 });
+
+const hostItem = (event: SessionHostEvent): TimelineItem => ({
+  kind: hostKinds[event.kind],
+  position: event.position,
+  type: `openclaw/${event.hook}`,
+  stream: invocationStream(event.invocationId),
+  occurredAt: event.occurredAt,
+  recordedAt: event.recordedAt,
+  host: { invocationId: event.invocationId, facts: event.facts, content: event.content, joined: event.joined },
+});
+
+const hostKinds = { session: 'host-session', subagent: 'subagent', cron: 'host-cron', gateway: 'gateway' } as const;
 
 const runOf = (row: Row, runId: string) => ({
   runId,

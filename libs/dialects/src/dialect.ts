@@ -10,6 +10,14 @@ export interface Fault {
   readonly reason: string;
 }
 
+/** What a host went through, of which it fires a hook: facts without content, and content. */
+export interface ObservedFacts {
+  readonly kind: 'session' | 'subagent' | 'cron' | 'gateway';
+  /** Ids, words, numbers. */
+  readonly facts: JsonObject;
+  readonly content: JsonObject | null;
+}
+
 /** A hook's own arguments, checked against the catalogue. */
 export type Opening =
   | {
@@ -28,6 +36,8 @@ export type Opening =
       /** ssh host, tool, cron job, recipient; null where there is none. */
       readonly target: string | null;
       readonly targetIsAddress: boolean;
+      /** What it says of its host's sessions, subagents, cron jobs or gateway; absent: nothing. */
+      readonly observed?: ObservedFacts;
     }
   | { readonly kind: 'refused'; readonly faults: readonly Fault[] };
 

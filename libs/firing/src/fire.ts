@@ -320,9 +320,17 @@ class FiringRun {
       ...(firing.opening.targetIsAddress && firing.opening.target !== null
         ? { target: this.seal(firing.opening.target) }
         : {}),
+      ...this.observed(),
     };
     this.book.open({ type: 'invocation.opened', data: asData(opened) });
     if (this.view.session.state === 'withheld') this.book.open({ type: 'session.withheld', data: {} });
+  }
+
+  private observed(): Pick<InvocationOpened, 'observed'> {
+    const { observed } = this.firing.opening;
+    if (observed === undefined) return {};
+    const { kind, facts, content } = observed;
+    return { observed: { kind, facts, content: this.sealValue(content) } };
   }
 
   /** Halted plugins do not run: `open` passes everything, `closed` cancels what can be cancelled. */

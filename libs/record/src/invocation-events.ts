@@ -1,4 +1,4 @@
-import type { Json } from './json.js';
+import type { Json, JsonObject } from './json.js';
 import type { Sealed } from './event.js';
 
 /** `data` of the events of an invocation stream. The gateway writes them, the read models read them. */
@@ -37,6 +37,12 @@ export interface InvocationOpened {
   readonly firedFor?: string;
   /** Set when the account's plugins were halted and which way. */
   readonly halted?: 'open' | 'closed';
+  /** What the host says it went through: a session's end, a cron job's change, a subagent, its gateway. */
+  readonly observed?: {
+    readonly kind: 'session' | 'subagent' | 'cron' | 'gateway';
+    readonly facts: JsonObject;
+    readonly content: Sealed | null;
+  };
   /** The server process that ran it, where the opening was written before the end. */
   readonly instance?: string;
 }

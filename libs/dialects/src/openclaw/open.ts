@@ -4,6 +4,7 @@ import type { Fault, Opening } from '../dialect.js';
 import { isId } from '../middleware/host-calls.js';
 import { contexts } from './catalogue.js';
 import type { Fields, FieldType, OpenClawHook } from './catalogue.js';
+import { observedIn } from './observed.js';
 import type { Profile } from './profiles.js';
 
 /**
@@ -25,6 +26,7 @@ export const openEvent = (hook: OpenClawHook, profile: Profile, body: JsonObject
   if (faults.length > 0) return refused(faults);
   const seen = { event: withRunId(hook, event, context), context: seenContext(hook, profile, context) };
   const input = JSON.stringify(seen);
+  const observed = observedIn(hook.name, event, context);
   const recorded = JSON.stringify({ event: recordedEvent(hook, event), context });
   return {
     kind: 'opened',
@@ -36,6 +38,7 @@ export const openEvent = (hook: OpenClawHook, profile: Profile, body: JsonObject
     turnId: id(context.runId) ?? id(event.runId),
     operationId: id(event.toolCallId) ?? id(context.toolCallId),
     ...targetOf(hook, event),
+    ...(observed === null ? {} : { observed }),
   };
 };
 

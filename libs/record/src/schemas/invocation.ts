@@ -28,6 +28,11 @@ const opened = object({
   'turnPrompted?': flag('With an inferred turn: whether it has had its system prompt, this firing included.'),
   'firedFor?': id('Stream of the clear or the cron run that this hook was fired for.'),
   'halted?': failureMode,
+  'observed?': object({
+    kind: oneOf('session', 'subagent', 'cron', 'gateway'),
+    facts: { type: 'object', additionalProperties: { type: ['string', 'number', 'boolean'] } },
+    content: sealedOrNull,
+  }),
   'instance?': id('The server process that ran it, where the opening was written before the end.'),
 });
 

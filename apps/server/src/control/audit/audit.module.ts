@@ -1,6 +1,6 @@
 import { Module } from '@nestjs/common';
 import { ClearsController } from './clears.controller.js';
-import { CronRunsController } from './cron-runs.controller.js';
+import { CronJobsController, CronRunsController } from './cron-runs.controller.js';
 import { EventsController } from './events.controller.js';
 import { InvocationsController } from './invocations.controller.js';
 import { Readings } from './readings.js';
@@ -18,6 +18,7 @@ import { UsageController } from './usage.controller.js';
     UsageController,
     ClearsController,
     CronRunsController,
+    CronJobsController,
   ],
   providers: [Readings, RecordReads, TextSearchSwitch],
   exports: [Readings, RecordReads],

@@ -30,13 +30,13 @@ export class ClearsController {
   ): Promise<string> {
     const paging = new Paging(this.cursors, ['session-clears', account], query);
     const place = paging.place();
-    const { sessionId, clearId, agentId, state, clearing, completed, from, to, order, limit } = query;
+    const { source, sessionId, clearId, agentId, state, clearing, completed, from, to, order, limit } = query;
     const answer = await this.readings.ofRecord(account, async ({ table, completeUpTo }) => {
       const { items, next } = await findSessionClears(this.readings.sql, table, {
         account,
         order,
         limit,
-        ...given({ sessionId, clearId, agentId, state, clearing, completed, from, to }),
+        ...given({ source, sessionId, clearId, agentId, state, clearing, completed, from, to }),
         ...given({ after: place === null ? null : String(place[0]) }),
       });
       return paging.page(items, next === null ? null : [next], completeUpTo);

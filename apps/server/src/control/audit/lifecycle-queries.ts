@@ -1,9 +1,14 @@
-import { cronDecisions, cronNotifications, cronStates, hookDeliveries } from '#audit';
+import { clearSources, cronDecisions, cronNotifications, cronSources, cronStates, hookDeliveries } from '#audit';
 import { pagingFields, queryId, queryText, queryWord, rangeFields } from '#platform';
 import { orderField } from './queries.js';
 
 /** Filters of `GET …/session-clears`. */
 export const clearFields = {
+  source: queryWord(
+    '`clear`: the durable protocol; `openclaw`: ends of sessions that hosts reported.',
+    clearSources,
+    null,
+  ),
   sessionId: queryId('The session.'),
   clearId: queryId("The runtime's id of the clear."),
   agentId: queryId('The agent.'),
@@ -15,8 +20,19 @@ export const clearFields = {
   ...pagingFields,
 } as const;
 
+/** Filters of `GET …/cron-jobs`. */
+export const cronJobFields = {
+  jobId: queryId('The cron job.'),
+  ...pagingFields,
+} as const;
+
 /** Filters of `GET …/cron-runs`. */
 export const cronFields = {
+  source: queryWord(
+    "`cron`: runs of the platform; `openclaw`: what hosts' own schedulers reported.",
+    cronSources,
+    null,
+  ),
   jobId: queryId('The cron job.'),
   runId: queryId('The run.'),
   agentId: queryId('The agent.'),

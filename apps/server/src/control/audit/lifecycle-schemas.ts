@@ -1,6 +1,7 @@
-import { cronDecisions, cronNotifications, cronStates, hookDeliveries } from '#audit';
+import { clearSources, cronDecisions, cronNotifications, cronSources, cronStates, hookDeliveries } from '#audit';
 import {
   content,
+  facts,
   instant,
   list,
   maybe,
@@ -25,12 +26,29 @@ const delivery = {
   description: '`failed`: a handler did not decide. `lost`: begun, and the server died. `none`: not fired.',
 };
 
+const hostEvent = object({
+  invocationId: text,
+  hook: text,
+  occurredAt: instant,
+  recordedAt: instant,
+  position: text,
+  facts,
+  content,
+});
+
 export const clearsSchema = page(
   object({
-    sessionId: text,
-    clearId: text,
+    source: {
+      ...word(...clearSources),
+      description:
+        '`openclaw`: a `session_end` with the reason `new`, `reset` or `deleted` that a host reported. It has `state` `reported`, `reason` and `reported`, and nothing of the durable protocol.',
+    },
+    sessionId: maybeText,
+    clearId: maybeText,
+    reason: text,
+    reported: hostEvent,
     agentId: maybeText,
-    state: word('open', 'cleared'),
+    state: word('open', 'cleared', 'reported'),
     trailingText: content,
     messageCount: maybeNumber,
     subagentCount: maybeNumber,
@@ -49,9 +67,31 @@ export const clearsSchema = page(
   }),
 );
 
+export const cronJobsSchema = page(
+  object({
+    source: word('openclaw'),
+    jobId: text,
+    state: word('present', 'removed'),
+    agentId: maybeText,
+    lastAction: text,
+    nextRunAt: maybeInstant,
+    snapshot: { ...content, description: 'The last that the host sent: `{ "job", … }`.' },
+    changes: { type: 'integer' },
+    events: { ...list(hostEvent), description: 'The latest hundred, newest first.' },
+  }),
+);
+
 export const cronRunsSchema = page(
   object({
-    runId: text,
+    source: {
+      ...word(...cronSources),
+      description:
+        "`openclaw`: a run of a host's own scheduler, joined of its `cron_changed` events by job and run. It has `durationMs`, `delivery` and `reported`, and neither slot decision nor lease of ours.",
+    },
+    durationMs: maybeNumber,
+    delivery: maybeText,
+    reported: list(hostEvent),
+    runId: maybeText,
     jobId: text,
     slotAt: instant,
     decision: word(...cronDecisions),

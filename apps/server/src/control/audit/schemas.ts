@@ -184,9 +184,18 @@ export const sessionTurnsSchema = page(turn, {
   }),
 });
 
+const joined = list(object({ invocationId: text, hook: text, position: text }));
+
+/** Facts that a host told, by the fields of its own event. */
+export const facts: Schema = {
+  type: 'object',
+  additionalProperties: true,
+  description: 'Ids, words and numbers of the hook’s event.',
+};
+
 export const timelineSchema = page(
   object({
-    kind: word('turn', 'clear', 'injection', 'extension', 'cron'),
+    kind: word('turn', 'clear', 'injection', 'extension', 'cron', 'host-session', 'subagent', 'host-cron', 'gateway'),
     position: text,
     turn,
     type: text,
@@ -195,6 +204,7 @@ export const timelineSchema = page(
     recordedAt: instant,
     clear: object({ clearId: text, state: text }),
     run: object({ runId: text, jobId: text, slotAt: instant, state: text, status: maybeText }),
+    host: { ...object({ invocationId: text, facts, content, joined }), description: 'What an OpenClaw host reported.' },
   }),
   { sessionId: text },
 );
@@ -207,6 +217,7 @@ export const lineageSchema = page(
     hostCalls: list(
       object({ callId: text, pluginId: maybeText, member: text, state: text, code: maybeText, position: text }),
     ),
+    joined: { ...joined, description: 'What else the host reported of the same subagent or cron run.' },
   }),
   { root: text },
 );
