@@ -1,3 +1,4 @@
+import { afterTimer } from './timer.js';
 import type { CallAnswer, GuestCall, HandlerOutcome, Realm, Sandbox } from '#sandbox';
 
 /** Something of a plugin's that is asked outside any hook. */
@@ -76,9 +77,11 @@ const asked = (sandbox: Sandbox, kind: keyof typeof limits, call: KeptCall): Pro
 };
 
 /** It belongs to no invocation, and reaches nothing outside. */
-const onCall = (call: GuestCall): Promise<CallAnswer> =>
-  Promise.resolve(
+const onCall = (call: GuestCall): Promise<CallAnswer> => {
+  if (call.member === 'timer') return afterTimer(call);
+  return Promise.resolve(
     call.member === 'log'
       ? { kind: 'value', json: 'null' }
       : { kind: 'error', code: 'not_granted', message: `host.${call.member} is not granted here` },
   );
+};

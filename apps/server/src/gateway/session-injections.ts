@@ -20,6 +20,7 @@ import { ActivePlugins } from '../control/plugins/active-plugins.js';
 import { FoldedStreams, type Folded } from './folded-streams.js';
 import { appendUnlessMoved, untilDecided } from './lifecycle-commits.js';
 import { newId } from './new-id.js';
+import { OneAtATime } from './one-at-a-time.js';
 
 type Queue = Folded<InjectionQueue>;
 
@@ -67,6 +68,7 @@ export interface DrainResult {
 @Injectable()
 export class SessionInjections {
   private readonly queues: FoldedStreams<InjectionQueue>;
+  private readonly turns = new OneAtATime();
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -95,7 +97,7 @@ export class SessionInjections {
         ? null
         : await this.sealing.searchHash(account, `injection\n${pluginId}\n${idempotencyKey}`);
     const injectionId = newId();
-    return untilDecided(async () => {
+    return this.inTurn(account, [sessionId], async () => {
       const now = new Date();
       const { state, version } = await this.queue(account, sessionId);
       const wanted = { injectionId, pluginId, keyDigest, placement, ttlMs, createdAt: now.toISOString(), content };
@@ -114,7 +116,7 @@ export class SessionInjections {
   /** Empties the queues of a session for a turn, in one commit; a run that did so before gets the same again. */
   async drain(order: DrainOrder): Promise<DrainResult> {
     const { account, sessions, run } = order;
-    return untilDecided(async () => {
+    return this.inTurn(account, sessions, async () => {
       const queues = await Promise.all(
         sessions.map(async (session) => ({ session, ...(await this.queue(account, session)) })),
       );
@@ -137,6 +139,11 @@ export class SessionInjections {
       const entries = decided.flatMap(({ injections }) => injections);
       return { ...result, injections: await this.opened(account, entries) };
     });
+  }
+
+  private inTurn<T>(account: string, sessions: readonly string[], step: () => Promise<T | null>): Promise<T> {
+    const keys = sessions.map((session) => JSON.stringify([account, session]));
+    return this.turns.on(keys, () => untilDecided(step));
   }
 
   /** What was drained by an event of the queue's stream. */
