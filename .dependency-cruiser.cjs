@@ -67,8 +67,23 @@ const rules = [
     name: 'libs-entered-by-index',
     comment: 'A library is entered through its index.ts (`#name`) only.',
     from: { path: '^(?:apps|migrations|test|examples|bench|scripts)/' },
-    // A library's own measures are called by the measures of the whole.
-    to: { path: '^libs/', pathNot: ['^libs/[^/]+/src/index\\.ts$', '^libs/[^/]+/bench/'] },
+    // A library's own measures are called by the measures of the whole; the client has a second entry, for Node.
+    to: {
+      path: '^libs/',
+      pathNot: ['^libs/[^/]+/src/index\\.ts$', '^libs/sdk/src/node/index\\.ts$', '^libs/[^/]+/bench/'],
+    },
+  },
+  {
+    name: 'sdk-stands-alone',
+    comment: 'The client runs wherever there is fetch: no package, and Node only behind its entry for Node.',
+    from: { path: '^libs/sdk/src/', pathNot: [spec, '^libs/sdk/src/node/'] },
+    to: { dependencyTypes: ['npm', 'npm-dev', 'npm-optional', 'core'] },
+  },
+  {
+    name: 'sdk-for-node-without-packages',
+    comment: 'A client that installs nothing cannot break by what it installs.',
+    from: { path: '^libs/sdk/src/node/', pathNot: spec },
+    to: { dependencyTypes: ['npm', 'npm-dev', 'npm-optional'] },
   },
   {
     name: 'nest-at-the-edge',

@@ -13,9 +13,10 @@ export type {
 } from './dialect.js';
 export { checkCall, memberNames, refusals } from './middleware/host-calls.js';
 export type { Refusal } from './middleware/host-calls.js';
-export { firesHook } from './middleware/catalogue.js';
+export { catalogue as middlewareCatalogue, firesHook } from './middleware/catalogue.js';
+export type { ContextField, MiddlewareHook } from './middleware/catalogue.js';
 export { middleware } from './middleware/middleware.js';
-export { dialectOf } from './registry.js';
+export { dialectNames, dialectOf } from './registry.js';
 export { compile, compilerName } from './source/compile.js';
 export type { Compiled, SourceText } from './source/compile.js';
 export { derivePermissions, knownPermissions } from './source/permissions.js';
@@ -37,6 +38,8 @@ export type {
 } from './held-call.js';
 export { approvalModes } from './held-call.js';
 export { blockMessage } from './openclaw/block-message.js';
+export { catalogue as openclawCatalogue, contexts as openclawContexts } from './openclaw/catalogue.js';
+export type { OpenClawHook } from './openclaw/catalogue.js';
 export { capDetails } from './openclaw/details-cap.js';
 export { filterExecEnv } from './openclaw/exec-env.js';
 export { gateAfter, gateOf, gateUnasked } from './openclaw/gate.js';

@@ -9,3 +9,6 @@ const dialects: ReadonlyMap<string, Dialect> = new Map(
 
 /** A dialect by its name in paths and events; undefined when there is none of that name. */
 export const dialectOf = (name: string): Dialect | undefined => dialects.get(name);
+
+/** The names of all dialects, in the order in which they came to be. */
+export const dialectNames: readonly string[] = [...dialects.keys()];

@@ -1,0 +1,308 @@
+import { backoffMs, pause } from './backoff.js';
+import type { Connection } from './connection.js';
+import type { Json } from './json.js';
+
+/** A call of a plugin that this runtime is to serve. It is on record as asked before it comes here. */
+export interface HostCall {
+  readonly callId: string;
+  readonly invocationId: string;
+  /** `ssh.command`, `session.peer.send`, … */
+  readonly member: string;
+  readonly args: readonly Json[];
+  /** The operation that this call leads to is fired with it: it alone carries the hop count. */
+  readonly cause: string;
+  readonly scope: {
+    readonly sessionId: string | null;
+    readonly agentId: string | null;
+    readonly sshHostId: string | null;
+  };
+  /** Aborted when the answer is not wanted any more, and when the link is closed. */
+  readonly signal: AbortSignal;
+}
+
+export interface SshResult {
+  readonly exitCode: number;
+  readonly output: string;
+  readonly errorOutput: string;
+  readonly isTruncated: boolean;
+}
+
+type Served<T> = Promise<T> | T;
+
+/** What a runtime serves. A member without a handler is refused; `otherwise` gets those that are named nowhere here. */
+export interface HostHandlers {
+  readonly 'session.conversation.read'?: (call: HostCall) => Served<Json>;
+  readonly 'session.peer.send'?: (call: HostCall, targetSessionId: string, text: string) => Served<Json | void>;
+  readonly 'agents.list'?: (call: HostCall) => Served<Json>;
+  readonly llm?: (call: HostCall, ...args: readonly Json[]) => Served<Json>;
+  readonly decide?: (call: HostCall, ...args: readonly Json[]) => Served<Json>;
+  /** A non-zero exit resolves; unreachable, refused and out of time reject. */
+  readonly 'ssh.command'?: (
+    call: HostCall,
+    command: string,
+    options: { readonly timeoutSeconds: number },
+  ) => Served<SshResult>;
+  readonly otherwise?: (call: HostCall) => Served<Json | void>;
+}
+
+/** The part of a WebSocket that is used here: browsers', Node's and `ws`' have it. */
+export interface LinkSocket {
+  send(text: string): void;
+  close(code?: number, reason?: string): void;
+  addEventListener(type: 'open' | 'close' | 'error' | 'message', listener: (event: never) => void): void;
+}
+
+/** Opens a socket with headers: the key travels as `Authorization`. */
+export type OpenSocket = (url: string, headers: { readonly [name: string]: string }) => LinkSocket | Promise<LinkSocket>;
+
+export interface HostLinkOptions {
+  /** Default: the global WebSocket where it takes headers (Node 22 and newer), else the package `ws` if it is there. */
+  readonly openSocket?: OpenSocket;
+  /** Names this runtime in the server's log. */
+  readonly name?: string;
+  /** Answers that are kept for calls which come twice. Default: 10 000. */
+  readonly answersKept?: number;
+  readonly onConnected?: () => void;
+  readonly onDisconnected?: (cause: unknown) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface HostLink extends AsyncDisposable {
+  readonly state: 'connecting' | 'connected' | 'closed';
+  /** Calls that are being served. */
+  readonly serving: number;
+  /** Resolves with the first connection; rejects where the link is closed or refused before. */
+  readonly connected: Promise<void>;
+  /** Ends it: calls under way are aborted. Resolves when nothing runs any more. */
+  close(): Promise<void>;
+}
+
+const reconnecting = { firstMs: 100, mostMs: 5_000 } as const;
+
+/** A connection that says nothing for this long is given up, where the server says how often it pings. */
+const openingMs = 15_000;
+
+/** Serves host calls over `GET …/host-link` until it is closed. */
+export const serveHost = (connection: Connection, handlers: HostHandlers, options: HostLinkOptions = {}): HostLink => {
+  const link = new Link(connection, handlers, options);
+  void link.run();
+  return link;
+};
+
+/** What is sent for a call, for good. */
+type Outcome =
+  | { readonly type: 'result'; readonly callId: string; readonly value: Json }
+  | { readonly type: 'error'; readonly callId: string; readonly message: string };
+
+class Link implements HostLink {
+  state: 'connecting' | 'connected' | 'closed' = 'connecting';
+  readonly connected: Promise<void>;
+  private readonly ending = new AbortController();
+  private readonly calls = new Map<string, { readonly abort: AbortController; readonly ended: Promise<void> }>();
+  /** Answers that were given, oldest first: a call that comes again gets its answer again and does not run again. */
+  private readonly answered = new Map<string, string>();
+  /** Those of them that no connection has taken yet. */
+  private readonly unsent = new Set<string>();
+  private socket: LinkSocket | null = null;
+  private first!: { readonly resolve: () => void; readonly reject: (cause: unknown) => void };
+  private readonly over: Promise<void>;
+  private isOver!: () => void;
+
+  constructor(
+    private readonly connection: Connection,
+    private readonly handlers: HostHandlers,
+    private readonly options: HostLinkOptions,
+  ) {
+    this.connected = new Promise((resolve, reject) => (this.first = { resolve, reject }));
+    this.connected.catch(() => undefined);
+    this.over = new Promise((resolve) => (this.isOver = resolve));
+    if (options.signal?.aborted === true) this.ending.abort();
+    options.signal?.addEventListener('abort', () => void this.close(), { once: true });
+  }
+
+  get serving(): number {
+    return this.calls.size;
+  }
+
+  async run(): Promise<void> {
+    for (let attempt = 1; !this.ending.signal.aborted; attempt += 1) {
+      const cause = await this.connectOnce(() => (attempt = 1));
+      if (this.ending.signal.aborted) break;
+      this.state = 'connecting';
+      this.options.onDisconnected?.(cause);
+      await pause(backoffMs(reconnecting, attempt, null, Math.random), this.ending.signal).catch(() => undefined);
+    }
+    this.state = 'closed';
+    this.first.reject(new Error('the link was closed'));
+    this.isOver();
+  }
+
+  async close(): Promise<void> {
+    this.ending.abort();
+    this.socket?.close(1000, 'done');
+    for (const { abort } of this.calls.values()) abort.abort(new Error('the link was closed'));
+    await Promise.all([...this.calls.values()].map(({ ended }) => ended));
+    await this.over;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** One connection, until it ends; resolves with why. */
+  private async connectOnce(onOpen: () => void): Promise<unknown> {
+    let socket: LinkSocket;
+    try {
+      const url = this.connection.address('host-link').replace(/^http/u, 'ws');
+      socket = await (this.options.openSocket ?? openSocket)(url, this.connection.headers());
+    } catch (error) {
+      return error;
+    }
+    return new Promise((resolve) => {
+      const opening = setTimeout(() => socket.close(), openingMs);
+      const stop = (): void => socket.close(1000, 'done');
+      this.ending.signal.addEventListener('abort', stop, { once: true });
+      let failure: unknown = null;
+      socket.addEventListener('open', () => {
+        clearTimeout(opening);
+        this.opened(socket);
+        onOpen();
+      });
+      socket.addEventListener('message', ({ data }: { readonly data: unknown }) => {
+        if (typeof data === 'string') this.message(data);
+      });
+      socket.addEventListener('error', (error: unknown) => void (failure = error));
+      socket.addEventListener('close', (event: unknown) => {
+        clearTimeout(opening);
+        this.ending.signal.removeEventListener('abort', stop);
+        if (this.socket === socket) this.socket = null;
+        resolve(failure ?? event);
+      });
+    });
+  }
+
+  private opened(socket: LinkSocket): void {
+    this.socket = socket;
+    this.state = 'connected';
+    const { name } = this.options;
+    const members = Object.keys(this.handlers).filter((member) => member !== 'otherwise');
+    socket.send(JSON.stringify({ type: 'hello', ...(name === undefined ? {} : { name }), members }));
+    for (const callId of [...this.unsent]) this.give(callId);
+    this.first.resolve();
+    this.options.onConnected?.();
+  }
+
+  private message(text: string): void {
+    const message = parsed(text);
+    if (message === null) return;
+    const { type, callId } = message;
+    if (typeof callId !== 'string') return;
+    if (type === 'cancel') this.calls.get(callId)?.abort.abort(new Error('the answer is not wanted any more'));
+    if (type === 'call') this.called(callId, message);
+  }
+
+  private called(callId: string, message: { readonly [field: string]: unknown }): void {
+    // It came before, over this connection or another: it has its answer already, or is getting it.
+    if (this.answered.has(callId)) this.give(callId);
+    if (this.answered.has(callId) || this.calls.has(callId)) return;
+    const abort = new AbortController();
+    const call = readCall(callId, message, abort.signal);
+    const ended = this.serve(call).then((outcome) => {
+      this.calls.delete(callId);
+      this.keep(callId, JSON.stringify(outcome));
+      this.give(callId);
+    });
+    this.calls.set(callId, { abort, ended });
+  }
+
+  private async serve(call: HostCall): Promise<Outcome> {
+    const { callId } = call;
+    try {
+      // Not in the turn of the message: what a handler throws at once is an answer too.
+      await Promise.resolve();
+      const value = (await this.handle(call)) ?? null;
+      // Throws for what JSON cannot say, while the call can still be answered with that.
+      JSON.stringify(value);
+      return { type: 'result', callId, value: value as Json };
+    } catch (error) {
+      return { type: 'error', callId, message: error instanceof Error ? error.message : String(error) };
+    }
+  }
+
+  private handle(call: HostCall): Served<Json | SshResult | void> {
+    const { member, args } = call;
+    const own = Object.hasOwn(this.handlers, member) && member !== 'otherwise';
+    const handler = own ? this.handlers[member as keyof HostHandlers] : undefined;
+    if (handler !== undefined) {
+      return (handler as (call: HostCall, ...args: readonly Json[]) => Served<Json>)(call, ...args);
+    }
+    if (this.handlers.otherwise !== undefined) return this.handlers.otherwise(call);
+    throw new Error(`this runtime does not serve ${member}`);
+  }
+
+  private keep(callId: string, text: string): void {
+    this.answered.set(callId, text);
+    this.unsent.add(callId);
+    const most = Math.max(1, this.options.answersKept ?? 10_000);
+    for (const oldest of this.answered.keys()) {
+      if (this.answered.size <= most) return;
+      // What nobody has taken yet is not forgotten.
+      if (this.unsent.has(oldest)) continue;
+      this.answered.delete(oldest);
+    }
+  }
+
+  private give(callId: string): void {
+    const text = this.answered.get(callId);
+    if (this.socket === null || text === undefined) return;
+    try {
+      this.socket.send(text);
+      this.unsent.delete(callId);
+    } catch {
+      // The connection is going away: the answer waits for the next one.
+      this.unsent.add(callId);
+    }
+  }
+}
+
+const parsed = (text: string): { readonly [field: string]: unknown } | null => {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return typeof value === 'object' && value !== null ? (value as { readonly [field: string]: unknown }) : null;
+  } catch {
+    return null;
+  }
+};
+
+const readCall = (
+  callId: string,
+  { invocationId, member, args, cause, scope }: { readonly [field: string]: unknown },
+  signal: AbortSignal,
+): HostCall => ({
+  callId,
+  invocationId: String(invocationId),
+  member: String(member),
+  args: Array.isArray(args) ? (args as readonly Json[]) : [],
+  cause: String(cause),
+  scope: { sessionId: null, agentId: null, sshHostId: null, ...(typeof scope === 'object' ? scope : {}) },
+  signal,
+});
+
+type SocketClass = new (url: string, options: { readonly headers: { readonly [name: string]: string } }) => LinkSocket;
+
+/** The socket of this runtime that takes headers. */
+const openSocket: OpenSocket = async (url, headers) => {
+  const Socket = (await wsClass()) ?? (globalThis as { WebSocket?: unknown }).WebSocket;
+  if (typeof Socket !== 'function') {
+    throw new Error('this runtime has no WebSocket: install the package ws, or give openSocket');
+  }
+  return new (Socket as SocketClass)(url, { headers });
+};
+
+/** Only where there is no global one: the package is optional, and its name is not looked at by bundlers. */
+const wsClass = async (): Promise<unknown> => {
+  if (typeof (globalThis as { WebSocket?: unknown }).WebSocket === 'function') return undefined;
+  const name = 'ws';
+  const module = (await import(/* @vite-ignore */ name).catch(() => null)) as { readonly WebSocket?: unknown } | null;
+  return module?.WebSocket;
+};

@@ -1,0 +1,2 @@
+export { fileCheckpoints } from './file-checkpoints.js';
+export { fileOutbox } from './file-outbox.js';
