@@ -42,7 +42,8 @@ export const hookFacts: { readonly [dialect: string]: { readonly [hook: string]:
   return format(text, { ...(await resolveConfig(path)), parser: 'typescript' });
 };
 
-const interfaceOf = (name: string): string => `${names[name] ?? name.replace(/^./u, (first) => first.toUpperCase())}Hooks`;
+const interfaceOf = (name: string): string =>
+  `${names[name] ?? name.replace(/^./u, (first) => first.toUpperCase())}Hooks`;
 
 const names: { readonly [dialect: string]: string } = { openclaw: 'OpenClaw' };
 
@@ -96,7 +97,11 @@ const object = (members: readonly string[]): string => `{ ${members.join(' ')} }
 
 const middlewareHook = (hook: MiddlewareHook): string => {
   const own = `readonly context: ${object(hook.context.map(contextMember))};`;
-  return object([`readonly args: ${object([own])};`, `readonly value: ${middlewareValue(hook)};`, `readonly cancels: ${String(hook.vetoable)};`]);
+  return object([
+    `readonly args: ${object([own])};`,
+    `readonly value: ${middlewareValue(hook)};`,
+    `readonly cancels: ${String(hook.vetoable)};`,
+  ]);
 };
 
 const contextMember = (field: ContextField): string =>
@@ -259,8 +264,18 @@ const cancels = (dialect: string, hook: string): boolean => dialectOf(dialect)?.
 
 /** A dialect whose catalogue is not data yet that this reads: its hooks by name, their arguments open. */
 const otherHook = (name: string, hook: string): string => {
-  const own = name === 'kohaku' ? ['readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };'] : ['readonly [argument: string]: Json;'];
-  return object([`readonly args: ${object(own)};`, 'readonly value: Json;', `readonly cancels: ${String(cancels(name, hook))};`, ...kohakuMore(name)]);
+  const own =
+    name === 'kohaku'
+      ? [
+          'readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };',
+        ]
+      : ['readonly [argument: string]: Json;'];
+  return object([
+    `readonly args: ${object(own)};`,
+    'readonly value: Json;',
+    `readonly cancels: ${String(cancels(name, hook))};`,
+    ...kohakuMore(name),
+  ]);
 };
 
 const kohakuMore = (name: string): readonly string[] =>

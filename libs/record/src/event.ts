@@ -78,6 +78,7 @@ const types = [
   'invocation.held',
   'invocation.closed',
   'invocation.lost',
+  'invocation.missed',
   'effect.reported',
   'plugin.installed',
   'plugin.versioned',

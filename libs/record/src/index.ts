@@ -13,10 +13,11 @@ export type {
   HostCall,
   InvocationClosed,
   InvocationLost,
+  InvocationMissed,
   InvocationOpened,
   StoredWarning,
 } from './invocation-events.js';
-export { asData, invocationStream } from './invocation-events.js';
+export { asData, invocationStream, missedStream } from './invocation-events.js';
 export type {
   ApprovalCancelled,
   ApprovalDecided,

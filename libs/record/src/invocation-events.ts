@@ -145,6 +145,22 @@ export interface InvocationLost {
   }[];
 }
 
+/** `data` of `invocation.missed`: a hook that was not fired, since the platform could not be reached. */
+export interface InvocationMissed {
+  /** What the runtime did on its own: it went on, or it did not. */
+  readonly decision: 'open' | 'closed';
+  /** How often it tried. */
+  readonly attempts: number;
+  /** The hook's own arguments as they would have come. */
+  readonly context: Sealed;
+  /** SHA-256 of the idempotency key under which it tried. */
+  readonly firingKey?: string;
+  /** The invocation, where one of the attempts had come through all the same. */
+  readonly arrivedAs?: string;
+  readonly dataSubject?: { readonly hmac: string; readonly sealed: Sealed };
+  readonly target?: Sealed;
+}
+
 /** `data` of `effect.reported`. */
 export interface EffectReported {
   readonly applied: boolean;
@@ -156,6 +172,9 @@ export interface EffectReported {
    */
   readonly matches: boolean | null;
 }
+
+/** Stream of a firing that was missed, by the id of its report. */
+export const missedStream = (reportId: string): string => `missed/${reportId}`;
 
 /** Stream of an invocation. */
 export const invocationStream = (invocationId: string): string => `invocation/${invocationId}`;

@@ -71,15 +71,7 @@ export interface HandlerRun {
   readonly pluginVersion: string;
   readonly revision: number;
   readonly outcome:
-    | 'passed'
-    | 'rewrote'
-    | 'cancelled'
-    | 'observed'
-    | 'claimed'
-    | 'held'
-    | 'contributed'
-    | 'skipped'
-    | 'not_run';
+    'passed' | 'rewrote' | 'cancelled' | 'observed' | 'claimed' | 'held' | 'contributed' | 'skipped' | 'not_run';
   /** `skipped` and `not_run`: why. */
   readonly cause?: string;
   /** Mode `observe`: the outcome it would have had. */
@@ -201,7 +193,12 @@ export const localAnswer = <H extends HookName>(
   const reason = cancelled ? 'Hookledger could not be reached' : null;
   const more = name === 'before_tool_call' ? { gate: localGate(args, reason) } : {};
   const decision = cancelled
-    ? { outcome: 'cancelled', proceed: false, value: null, cancellation: { pluginId: null, reason, code: 'unreachable' } }
+    ? {
+        outcome: 'cancelled',
+        proceed: false,
+        value: null,
+        cancellation: { pluginId: null, reason, code: 'unreachable' },
+      }
     : { outcome: 'passed', proceed: true, value: localValue(args, hook.fields), cancellation: null };
   return { ...base, ...decision, ...more } as unknown as Answer<H>;
 };

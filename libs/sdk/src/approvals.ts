@@ -11,7 +11,8 @@ export interface Actor {
 }
 
 /** Content for a key that sees none, or that was erased. */
-export type Shown<T> = T | { readonly hidden: true; readonly size: number } | { readonly erased: true; readonly size: number };
+export type Shown<T> =
+  T | { readonly hidden: true; readonly size: number } | { readonly erased: true; readonly size: number };
 
 /** What a person is asked. */
 export interface Approval {

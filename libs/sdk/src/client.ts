@@ -196,10 +196,7 @@ class HttpClient implements Client {
 
   open(values: readonly Sealed[], options?: CallOptions): Promise<readonly Json[]>;
   open(event: LedgerEvent, options?: CallOptions): Promise<LedgerEvent>;
-  open(
-    what: readonly Sealed[] | LedgerEvent,
-    options?: CallOptions,
-  ): Promise<readonly Json[] | LedgerEvent> {
+  open(what: readonly Sealed[] | LedgerEvent, options?: CallOptions): Promise<readonly Json[] | LedgerEvent> {
     return isList(what) ? this.opening.values(what, options) : this.opening.event(what, options);
   }
 

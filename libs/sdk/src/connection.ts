@@ -89,7 +89,10 @@ export class Connection {
   /** Headers that every request has. */
   headers(): { readonly [name: string]: string } {
     const { key, onBehalfOf } = this.options;
-    return { authorization: `Bearer ${key}`, ...(onBehalfOf === undefined ? {} : { 'hookledger-on-behalf-of': onBehalfOf }) };
+    return {
+      authorization: `Bearer ${key}`,
+      ...(onBehalfOf === undefined ? {} : { 'hookledger-on-behalf-of': onBehalfOf }),
+    };
   }
 
   clock(options: Pick<CallOptions, 'deadlineMs' | 'reachMs'>, ownDeadlineMs?: number): Clock {
@@ -125,7 +128,12 @@ export class Connection {
   }
 
   /** Opens a stream: the response as it is, once it is answered 200. Not sent again. */
-  async stream(path: string, query: Request['query'], headers: Request['headers'], signal: AbortSignal): Promise<Response> {
+  async stream(
+    path: string,
+    query: Request['query'],
+    headers: Request['headers'],
+    signal: AbortSignal,
+  ): Promise<Response> {
     const response = await this.fetch(this.address(path, query), {
       headers: { ...this.headers(), ...headers },
       signal,
@@ -205,7 +213,10 @@ const passingConflicts: readonly string[] = ['changed_meanwhile', 'contended'];
 
 /** Also a 503 that is left here: the server is busy, or another attempt of the same key is in flight. */
 const isPassing = ({ status, code, retryAfterMs }: HookledgerProblem): boolean =>
-  status === 408 || status === 429 || status === 503 || (status === 409 && (retryAfterMs !== null || passingConflicts.includes(code)));
+  status === 408 ||
+  status === 429 ||
+  status === 503 ||
+  (status === 409 && (retryAfterMs !== null || passingConflicts.includes(code)));
 
 const retryAfterOf = (failure: unknown): number | null =>
   failure instanceof HookledgerProblem ? failure.retryAfterMs : null;

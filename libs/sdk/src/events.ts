@@ -33,8 +33,7 @@ export interface LedgerEvent {
 
 /** A sealed value of an event. */
 export type Sealed =
-  | { readonly $sealed: JsonObject }
-  | { readonly $blob: string; readonly k: string; readonly size: number };
+  { readonly $sealed: JsonObject } | { readonly $blob: string; readonly k: string; readonly size: number };
 
 /** Most values that one request opens. */
 const mostAtOnce = 500;
@@ -65,7 +64,8 @@ export class Opening {
 }
 
 /** Whether a value is sealed by its form. */
-export const isSealed = (value: unknown): value is Sealed => isObject(value) && ('$sealed' in value || '$blob' in value);
+export const isSealed = (value: unknown): value is Sealed =>
+  isObject(value) && ('$sealed' in value || '$blob' in value);
 
 const collect = (value: Json, found: Sealed[]): void => {
   if (isSealed(value)) found.push(value);

@@ -29,9 +29,7 @@ export interface FireOptions extends CallOptions {
 }
 
 /** One firing of a batch. */
-export type BatchItem<H extends HookName = HookName> = H extends HookName
-  ? { readonly hook: H } & FireArgs<H>
-  : never;
+export type BatchItem<H extends HookName = HookName> = H extends HookName ? { readonly hook: H } & FireArgs<H> : never;
 
 /** What one firing of a batch came to: a refused one has its problem, and stops nothing. */
 export type BatchAnswer<H extends HookName = HookName> = Answer<H> | { readonly problem: HookledgerProblem };
@@ -78,7 +76,13 @@ export class Firing {
     const again = { ...options, ...attempt };
     const fireAll = async (): Promise<readonly unknown[]> => {
       const query = { wait: heldSeconds(fireHeldMs, clock) };
-      const request = { method: 'POST', path: 'hooks/batch', query, body: { items: sent }, heldMs: fireHeldMs } as const;
+      const request = {
+        method: 'POST',
+        path: 'hooks/batch',
+        query,
+        body: { items: sent },
+        heldMs: fireHeldMs,
+      } as const;
       // Its items run one after another, and each may be held open.
       const reply = await this.connection.send({ ...request, heldMs: fireHeldMs * sent.length }, again, clock);
       return (reply.body as { readonly items: readonly unknown[] }).items;
@@ -96,7 +100,9 @@ export class Firing {
         return settled.map((item, index) => batchAnswer(bodies[index]?.hook as HookName, item)) as BatchAnswers<T>;
       }
     } catch (error) {
-      const alone = bodies.map((item) => this.decideAlone(error, options, attempt, item));
+      const alone = bodies.map((item, batchIndex) =>
+        this.decideAlone(error, options, { ...attempt, batchIndex }, item),
+      );
       return (await Promise.all(alone)) as BatchAnswers<T>;
     }
   }
@@ -156,7 +162,8 @@ export class Firing {
       } catch (error) {
         if (error instanceof HookledgerProblem && error.code === 'invocation_lost') return null;
         // The deadline cut the last question short; the server was there.
-        if (error instanceof Unreachable && clock.left() <= 0 && clock.silence() > 0) throw new StillRunning(invocationId);
+        if (error instanceof Unreachable && clock.left() <= 0 && clock.silence() > 0)
+          throw new StillRunning(invocationId);
         throw error;
       }
     }
@@ -165,7 +172,7 @@ export class Firing {
   private async decideAlone<H extends HookName>(
     error: unknown,
     options: FireOptions,
-    { idempotencyKey, startedAt }: { readonly idempotencyKey: string; readonly startedAt: string },
+    { idempotencyKey, startedAt, batchIndex }: FiringAttempt,
     { hook, body }: { readonly hook: H; readonly body: JsonObject },
   ): Promise<Answer<H>> {
     const policy = options.whenUnreachable ?? this.whenUnreachable;
@@ -183,12 +190,19 @@ export class Firing {
         decision: decided,
         attempts,
         firingKey: idempotencyKey,
-        ...(invocationId === null ? {} : { invocationId }),
+        ...(batchIndex === undefined ? {} : { batchIndex }),
         firing: { occurredAt: startedAt, ...body },
       },
     });
     return localAnswer(hook, body, decided, { reportId, invocationId });
   }
+}
+
+/** What all attempts of a firing have in common. */
+interface FiringAttempt {
+  readonly idempotencyKey: string;
+  readonly startedAt: string;
+  readonly batchIndex?: number;
 }
 
 const lost = (invocationId: string): HookledgerProblem =>

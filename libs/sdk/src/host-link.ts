@@ -53,7 +53,10 @@ export interface LinkSocket {
 }
 
 /** Opens a socket with headers: the key travels as `Authorization`. */
-export type OpenSocket = (url: string, headers: { readonly [name: string]: string }) => LinkSocket | Promise<LinkSocket>;
+export type OpenSocket = (
+  url: string,
+  headers: { readonly [name: string]: string },
+) => LinkSocket | Promise<LinkSocket>;
 
 export interface HostLinkOptions {
   /** Default: the global WebSocket where it takes headers (Node 22 and newer), else the package `ws` if it is there. */

@@ -88,10 +88,13 @@ export class Clears {
   async settle(pending: PendingCompletions, options: CallOptions = {}): Promise<number> {
     const all = await pending.list();
     for (const one of all) {
-      await this.complete(one.sessionId, one.clearId, one.completion, { deadlineMs: Infinity, reachMs: Infinity, ...options })
-        .catch((error: unknown) => {
-          if (!(error instanceof HookledgerProblem) || error.status !== 410) throw error;
-        });
+      await this.complete(one.sessionId, one.clearId, one.completion, {
+        deadlineMs: Infinity,
+        reachMs: Infinity,
+        ...options,
+      }).catch((error: unknown) => {
+        if (!(error instanceof HookledgerProblem) || error.status !== 410) throw error;
+      });
       await pending.remove(one);
     }
     return all.length;

@@ -21,7 +21,9 @@ export class HookledgerProblem extends Error {
     /** What `Retry-After` asked for, ms. */
     readonly retryAfterMs: number | null = null,
   ) {
-    super(`${String(status)} ${code}: ${detail}${errors.map(({ pointer, reason }) => `; ${pointer} ${reason}`).join('')}`);
+    super(
+      `${String(status)} ${code}: ${detail}${errors.map(({ pointer, reason }) => `; ${pointer} ${reason}`).join('')}`,
+    );
   }
 }
 

@@ -117,10 +117,12 @@ export class FireBatchHandler extends AccountCommandHandler<FireBatch, readonly 
 }
 
 /** Each item has an idempotency key of its own; digested, since that of the batch may be as long as a key can be. */
+export const batchItemKey = (key: string, index: number): string => `batch:${digestOf(`${key}\n${String(index)}`)}`;
+
 const itemMeta = (meta: CommandMeta, index: number): CommandMeta => ({
   ...meta,
   idempotency: meta.idempotency && {
-    key: `batch:${digestOf(`${meta.idempotency.key}\n${String(index)}`)}`,
+    key: batchItemKey(meta.idempotency.key, index),
     requestDigest: digestOf(`${meta.idempotency.requestDigest}\n${String(index)}`),
   },
 });

@@ -20,6 +20,7 @@ import { LinkDoor } from './host-link/link-door.js';
 import { InvocationEnds } from './invocation-ends.js';
 import { FireBatchHandler, FireBatchRoute } from './fire-batch.js';
 import { ReportEffectHandler, ReportEffectRoute } from './report-effect.js';
+import { ReportUnreachableHandler, ReportUnreachableRoute } from './report-unreachable.js';
 import { Recovery } from './recovery.js';
 import { CleanupWatch } from './cleanup-watch.js';
 import { DrainInjectionsHandler, DrainInjectionsRoute } from './drain-injections.js';
@@ -33,6 +34,7 @@ import { PatchExtensionHandler, SessionExtensionsRoutes } from './patch-extensio
     FireBatchRoute,
     FiringController,
     ReportEffectRoute,
+    ReportUnreachableRoute,
     AbortInvocationRoute,
     EnqueueInjectionRoute,
     DrainInjectionsRoute,
@@ -60,6 +62,7 @@ import { PatchExtensionHandler, SessionExtensionsRoutes } from './patch-extensio
     FireHookHandler,
     FireBatchHandler,
     ReportEffectHandler,
+    ReportUnreachableHandler,
     Clears,
     StartClearHandler,
     CompleteClearHandler,

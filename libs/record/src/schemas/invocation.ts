@@ -126,6 +126,15 @@ export const invocationSchemas = {
   }),
   'invocation.closed': closed,
   'invocation.lost': lost,
+  'invocation.missed': object({
+    decision: oneOf('open', 'closed'),
+    attempts: count('How often the runtime tried.'),
+    context: sealed('The hook’s own arguments as they would have come.'),
+    'firingKey?': digest(),
+    'arrivedAs?': id('The invocation, where one of the attempts had come through all the same.'),
+    'dataSubject?': object({ hmac: digest(), sealed: sealed() }),
+    'target?': sealed('A target that is a person’s address; the event’s `target` is then its HMAC.'),
+  }),
   'effect.reported': object({
     applied: flag(),
     'digest?': sealed('The runtime’s digest of what it applied, as sent.'),
