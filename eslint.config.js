@@ -65,7 +65,7 @@ export default defineConfig(
     rules: { '@typescript-eslint/consistent-indexed-object-style': 'off' },
   },
   {
-    files: ['libs/record/src/json.ts'],
+    files: ['libs/record/src/json.ts', 'libs/sdk/src/json.ts'],
     rules: { '@typescript-eslint/consistent-type-definitions': 'off' },
   },
   {

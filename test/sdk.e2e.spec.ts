@@ -30,7 +30,7 @@ afterAll(async () => {
   await Promise.all(clients.map((client) => client.close()));
   await server.close();
   rmSync(folder, { recursive: true, force: true });
-});
+}, 120_000);
 
 interface Account {
   readonly id: string;
@@ -585,7 +585,7 @@ describe('following', () => {
     // The stream is refused at first: what is fired meanwhile comes all the same.
     let streams = 0;
     const fetchOnce: typeof fetch = (input, init) => {
-      if (!String(input as string).includes('/events/stream')) return fetch(input, init);
+      if (!(input as string).includes('/events/stream')) return fetch(input, init);
       streams += 1;
       if (streams > 1) return fetch(input, init);
       return fireSome(account, 1).then(() => Promise.reject(new TypeError('not yet')));

@@ -20,6 +20,7 @@ export const hookTypes = async (path: string): Promise<string> => {
   const map = dialectNames.map((name) => `readonly ${name}: ${interfaceOf(name)};`).join('\n');
   const text = `
 // Made by \`npm run sdk-types\` from the catalogues of libs/dialects. Do not edit.
+import type { Gate } from '../answer.js';
 import type { Json, JsonObject } from '../json.js';
 
 ${dialects.join('\n\n')}
@@ -247,7 +248,7 @@ const openclawValue = (hook: OpenClawHook): string => {
 const more = (hook: OpenClawHook): readonly string[] => {
   switch (hook.name) {
     case 'before_tool_call':
-      return ['readonly more: { readonly gate: import("../answer.js").Gate };'];
+      return ['readonly more: { readonly gate: Gate };'];
     case 'before_agent_run':
       return ['readonly more: { readonly notice?: string };'];
     case 'before_agent_finalize':

@@ -207,11 +207,11 @@ const localGate = ({ event }: JsonObject, reason: string | null): Gate => ({
   blocked: reason !== null,
   kind: reason === null ? null : 'failure',
   reason,
-  params: isObject(event) ? ((event.params ?? null) as Json) : null,
+  params: isObject(event) ? (event.params ?? null) : null,
 });
 
 const localValue = ({ context }: JsonObject, fields: readonly string[]): Json => {
-  const from = isObject(context) ? (context as JsonObject) : {};
+  const from = isObject(context) ? context : {};
   const [only] = fields;
   if (only === undefined) return null;
   if (fields.length === 1) return from[only] ?? null;

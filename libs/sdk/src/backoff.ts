@@ -45,7 +45,7 @@ export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
     );
     const stop = (): void => {
       clearTimeout(timer);
-      reject(reasonOf(signal as AbortSignal));
+      reject(reasonOf(signal!));
     };
     signal?.addEventListener('abort', stop, { once: true });
   });

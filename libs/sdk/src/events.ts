@@ -70,7 +70,7 @@ export const isSealed = (value: unknown): value is Sealed =>
 const collect = (value: Json, found: Sealed[]): void => {
   if (isSealed(value)) found.push(value);
   else if (Array.isArray(value)) for (const one of value as readonly Json[]) collect(one, found);
-  else if (isObject(value)) for (const one of Object.values(value as JsonObject)) collect(one, found);
+  else if (isObject(value)) for (const one of Object.values(value)) collect(one, found);
 };
 
 /** The same walk in the same order; `fromEntries` keeps a member called `__proto__` a member. */
@@ -78,5 +78,5 @@ const replaced = (value: Json, take: () => Json): Json => {
   if (isSealed(value)) return take();
   if (Array.isArray(value)) return (value as readonly Json[]).map((one) => replaced(one, take));
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value as JsonObject).map(([name, one]) => [name, replaced(one, take)]));
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, replaced(one, take)]));
 };

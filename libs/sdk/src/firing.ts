@@ -97,7 +97,7 @@ export class Firing {
         const settled = await Promise.all((await fireAll()).map(settle));
         const isLost = settled.some((item) => isObject(item) && item.running === true);
         if (isLost) continue;
-        return settled.map((item, index) => batchAnswer(bodies[index]?.hook as HookName, item)) as BatchAnswers<T>;
+        return bodies.map(({ hook }, index) => batchAnswer(hook, settled[index])) as BatchAnswers<T>;
       }
     } catch (error) {
       const alone = bodies.map((item, batchIndex) =>
@@ -130,7 +130,7 @@ export class Firing {
         const request: Request = { method: 'POST', path, query, body, heldMs: fireHeldMs };
         const reply = await this.connection.send(request, options, clock);
         const told = reply.body as JsonObject;
-        seen.invocationId = String(told.invocationId);
+        seen.invocationId = told.invocationId as string;
         const isOver = reply.status === 200 && (told.outcome !== 'held' || options.awaitApproval !== true);
         const answer = isOver ? told : await this.waitWhile(seen.invocationId, options, clock);
         // Null: the server died over it. The same key runs it again, as a further attempt.
@@ -211,7 +211,7 @@ const lost = (invocationId: string): HookledgerProblem =>
 const batchAnswer = <H extends HookName>(hook: H, item: unknown): BatchAnswer<H> => {
   const problem = isObject(item) && isObject(item.problem) ? item.problem : null;
   if (problem === null) return readAnswer(hook, item);
-  const { status, code, detail, errors, requestId } = problem as { readonly [name: string]: unknown };
+  const { status, code, detail, errors, requestId } = problem;
   return {
     problem: new HookledgerProblem(
       Number(status),

@@ -1,4 +1,4 @@
-import { backoffMs, pause } from './backoff.js';
+import { backoffMs, pause, type Backoff } from './backoff.js';
 import type { Connection } from './connection.js';
 import type { LedgerEvent } from './events.js';
 import { HookledgerProblem, MissingEvents } from './problems.js';
@@ -63,7 +63,7 @@ export interface Subscription extends AsyncDisposable {
 /** The server says every 15 s that it lives; a connection that says nothing for longer than this is dead, ms. */
 const quietMs = 45_000;
 
-const reconnecting = { firstMs: 200, mostMs: 15_000 } as const;
+const reconnecting: Backoff = { firstMs: 200, mostMs: 15_000 };
 
 /** Most events that the pages before the stream have at once. */
 const pageSize = 500;
@@ -134,7 +134,10 @@ class Following {
         await this.save();
       }
       if (this.at !== before) attempt = 1;
-      await pause(backoffMs(reconnecting, attempt, null, Math.random), this.stopping.signal).catch(() => undefined);
+      await pause(
+        backoffMs({ ...reconnecting, ...this.connection.options.backoff }, attempt, null, Math.random),
+        this.stopping.signal,
+      ).catch(() => undefined);
     }
     await this.save();
   }

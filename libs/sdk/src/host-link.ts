@@ -1,4 +1,4 @@
-import { backoffMs, pause } from './backoff.js';
+import { backoffMs, pause, type Backoff } from './backoff.js';
 import type { Connection } from './connection.js';
 import type { Json } from './json.js';
 
@@ -32,7 +32,7 @@ type Served<T> = Promise<T> | T;
 /** What a runtime serves. A member without a handler is refused; `otherwise` gets those that are named nowhere here. */
 export interface HostHandlers {
   readonly 'session.conversation.read'?: (call: HostCall) => Served<Json>;
-  readonly 'session.peer.send'?: (call: HostCall, targetSessionId: string, text: string) => Served<Json | void>;
+  readonly 'session.peer.send'?: (call: HostCall, targetSessionId: string, text: string) => Served<Json | undefined>;
   readonly 'agents.list'?: (call: HostCall) => Served<Json>;
   readonly llm?: (call: HostCall, ...args: readonly Json[]) => Served<Json>;
   readonly decide?: (call: HostCall, ...args: readonly Json[]) => Served<Json>;
@@ -42,7 +42,7 @@ export interface HostHandlers {
     command: string,
     options: { readonly timeoutSeconds: number },
   ) => Served<SshResult>;
-  readonly otherwise?: (call: HostCall) => Served<Json | void>;
+  readonly otherwise?: (call: HostCall) => Served<Json | undefined>;
 }
 
 /** The part of a WebSocket that is used here: browsers', Node's and `ws`' have it. */
@@ -80,7 +80,7 @@ export interface HostLink extends AsyncDisposable {
   close(): Promise<void>;
 }
 
-const reconnecting = { firstMs: 100, mostMs: 5_000 } as const;
+const reconnecting: Backoff = { firstMs: 100, mostMs: 5_000 };
 
 /** A connection that says nothing for this long is given up, where the server says how often it pings. */
 const openingMs = 15_000;
@@ -128,12 +128,15 @@ class Link implements HostLink {
   }
 
   async run(): Promise<void> {
-    for (let attempt = 1; !this.ending.signal.aborted; attempt += 1) {
+    for (let attempt = 1; !this.isEnding(); attempt += 1) {
       const cause = await this.connectOnce(() => (attempt = 1));
-      if (this.ending.signal.aborted) break;
+      if (this.isEnding()) break;
       this.state = 'connecting';
       this.options.onDisconnected?.(cause);
-      await pause(backoffMs(reconnecting, attempt, null, Math.random), this.ending.signal).catch(() => undefined);
+      await pause(
+        backoffMs({ ...reconnecting, ...this.connection.options.backoff }, attempt, null, Math.random),
+        this.ending.signal,
+      ).catch(() => undefined);
     }
     this.state = 'closed';
     this.first.reject(new Error('the link was closed'));
@@ -232,7 +235,7 @@ class Link implements HostLink {
     }
   }
 
-  private handle(call: HostCall): Served<Json | SshResult | void> {
+  private handle(call: HostCall): Served<Json | SshResult | undefined> {
     const { member, args } = call;
     const own = Object.hasOwn(this.handlers, member) && member !== 'otherwise';
     const handler = own ? this.handlers[member as keyof HostHandlers] : undefined;
@@ -253,6 +256,10 @@ class Link implements HostLink {
       if (this.unsent.has(oldest)) continue;
       this.answered.delete(oldest);
     }
+  }
+
+  private isEnding(): boolean {
+    return this.ending.signal.aborted;
   }
 
   private give(callId: string): void {

@@ -162,7 +162,7 @@ export interface Mission {
   /** Aborted when the run is not open any more: its lease ended, or somebody closed it. */
   readonly signal: AbortSignal;
   /** Says which session the mission has. */
-  session(sessionId: string): Promise<void>;
+  readonly session: (sessionId: string) => Promise<void>;
 }
 
 /** What a mission ends with. */
@@ -232,7 +232,9 @@ export class Cron {
         runId: slot.runId,
         prompt: slot.prompt ?? '',
         signal: lost.signal,
-        session: async (sessionId) => void (await this.session(slot.runId, sessionId)),
+        session: async (sessionId) => {
+          await this.session(slot.runId, sessionId);
+        },
       });
       return { decision: 'run', slot, completed: await this.complete(slot.runId, end, options) };
     } catch (error) {
@@ -246,15 +248,14 @@ export class Cron {
   }
 
   private async beat(runId: string, everyMs: number, ended: AbortSignal, lost: AbortController): Promise<void> {
-    for (;;) {
-      await pause(everyMs, ended).catch(() => undefined);
-      if (ended.aborted) return;
+    while (await pausedFor(everyMs, ended)) {
       try {
         await this.heartbeat(runId, undefined, { signal: ended });
       } catch (error) {
-        if (ended.aborted) return;
         // Away for a while is no end; the next beat may come through.
-        if (error instanceof HookledgerProblem && error.code === 'run_not_open') return lost.abort(error);
+        if (!(error instanceof HookledgerProblem) || error.code !== 'run_not_open') continue;
+        lost.abort(error);
+        return;
       }
     }
   }
@@ -264,3 +265,10 @@ export class Cron {
     return (await this.connection.send(request, options)).body as Lease;
   }
 }
+
+/** False: the signal came first. */
+const pausedFor = (ms: number, signal: AbortSignal): Promise<boolean> =>
+  pause(ms, signal).then(
+    () => true,
+    () => false,
+  );

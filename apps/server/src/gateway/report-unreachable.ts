@@ -96,7 +96,7 @@ const bodySchema: { readonly type: 'object' } & Record<string, unknown> = {
         'The Idempotency-Key of the attempts: one that comes after this report is refused, and one that had come through is named.',
     },
     batchIndex: { type: 'integer', nullable: true, description: 'Its place in the batch that the key was for.' },
-    firing: { ...(fireBodySchema as object), description: 'What the hook would have been fired with.' },
+    firing: { ...fireBodySchema, description: 'What the hook would have been fired with.' },
   },
 };
 

@@ -1,4 +1,5 @@
 // Made by `npm run sdk-types` from the catalogues of libs/dialects. Do not edit.
+import type { Gate } from '../answer.js';
 import type { Json, JsonObject } from '../json.js';
 
 /** The middleware hooks: `context` has exactly these keys. */
@@ -820,7 +821,7 @@ export interface OpenClawHooks {
       readonly requireApproval?: JsonObject;
     } | null;
     readonly cancels: true;
-    readonly more: { readonly gate: import('../answer.js').Gate };
+    readonly more: { readonly gate: Gate };
   };
   /** tools, observe. */
   readonly after_tool_call: {
