@@ -29,15 +29,15 @@ export const readRetryAfter = (header: string | null, now: number): number | nul
 };
 
 /** Resolves after `ms`; rejects with the signal's reason when that comes first. */
-export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
+export const pause = (ms: number, signal: AbortSignal = never): Promise<void> =>
   new Promise((resolve, reject) => {
-    if (signal?.aborted === true) {
+    if (signal.aborted) {
       reject(reasonOf(signal));
       return;
     }
     const timer = setTimeout(
       () => {
-        signal?.removeEventListener('abort', stop);
+        signal.removeEventListener('abort', stop);
         resolve();
       },
       // Longer ones are fired at once by timers of 32 bits.
@@ -45,10 +45,12 @@ export const pause = (ms: number, signal?: AbortSignal): Promise<void> =>
     );
     const stop = (): void => {
       clearTimeout(timer);
-      reject(reasonOf(signal!));
+      reject(reasonOf(signal));
     };
-    signal?.addEventListener('abort', stop, { once: true });
+    signal.addEventListener('abort', stop, { once: true });
   });
+
+const never = new AbortController().signal;
 
 /** Why a signal was aborted, as something to throw. */
 export const reasonOf = ({ reason }: AbortSignal): Error =>

@@ -145,7 +145,7 @@ export class Firing {
   private async waitWhile(invocationId: string, options: FireOptions, clock: Clock): Promise<JsonObject | null> {
     for (;;) {
       const answer = await this.waitFor(invocationId, options, clock);
-      if (answer === null || answer.outcome !== 'held' || options.awaitApproval !== true) return answer;
+      if (answer?.outcome !== 'held' || options.awaitApproval !== true) return answer;
       if (clock.left() <= 0) throw new StillRunning(invocationId);
     }
   }
