@@ -1,5 +1,6 @@
 // Clears a session whose messages are in a file. The deletion and the pending completion are one write, so that the
 // completion is told however often this dies; the server records `session.cleared` once.
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { connect } from './connect.js';
 
@@ -27,7 +28,7 @@ const completions = {
 // What an earlier process had no time to tell.
 await client.clears.settle(completions);
 
-const clearId = crypto.randomUUID();
+const clearId = randomUUID();
 const { messages } = read();
 await client.clears.start(sessionId, {
   clearId,

@@ -1,5 +1,6 @@
 // Runs a command on this machine if the plugins of the account let it, as they left it, and shows what it printed as
 // they left that. While the server is away nothing runs; what was refused then is told when it is back.
+import { randomUUID } from 'node:crypto';
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fileOutbox } from '#sdk/node';
@@ -15,7 +16,7 @@ const client = connect({
 });
 
 const place = { sessionId: 'shell', agentId: 'guarded-shell', sshHostId: 'here', hostDisplayName: 'this machine' };
-const operation = { operationId: crypto.randomUUID() };
+const operation = { operationId: randomUUID() };
 
 /** What is left over from a time without the server. */
 const { told } = await client.tellOutbox();

@@ -20,18 +20,21 @@ const run = (command, seconds, signal) =>
     });
   });
 
+let deliveries = Promise.resolve();
+
 const link = client.serveHost(
   {
     'ssh.command': (call, command, { timeoutSeconds }) => run(command, timeoutSeconds, call.signal),
     'agents.list': () => [{ id: 'serve-host', name: 'The example' }],
     'session.conversation.read': () => [],
     'session.peer.send': (call, targetSessionId, text) => {
-      // Accepted first and delivered afterwards: the plugin that sends does not wait for the reaction.
-      void deliver(call, targetSessionId, text);
+      // Accepted first, and delivered when the invocation that sends has closed: it does not wait for the reaction.
+      deliveries = deliveries.then(() => call.invocationClosed()).then(() => deliver(call, targetSessionId, text));
+      deliveries = deliveries.catch((error) => console.error(`not delivered: ${error.message}`));
       return null;
     },
   },
-  { name: 'serve-host', onConnected: () => console.log('connected') },
+  { onConnected: () => console.log('connected') },
 );
 
 const deliver = async ({ cause, scope }, targetSessionId, text) => {

@@ -1,6 +1,7 @@
 import { backoffMs, pause, type Backoff } from './backoff.js';
-import type { Connection } from './connection.js';
+import { part, type Connection } from './connection.js';
 import type { Json } from './json.js';
+import { HookledgerProblem } from './problems.js';
 
 /** A call of a plugin that this runtime is to serve. It is on record as asked before it comes here. */
 export interface HostCall {
@@ -8,7 +9,11 @@ export interface HostCall {
   readonly invocationId: string;
   /** `ssh.command`, `session.peer.send`, … */
   readonly member: string;
+  /** The plugin that asks. */
+  readonly pluginId: string | null;
   readonly args: readonly Json[];
+  /** How long the platform waits for the answer, ms; null: it did not say. */
+  readonly timeoutMs: number | null;
   /** The operation that this call leads to is fired with it: it alone carries the hop count. */
   readonly cause: string;
   readonly scope: {
@@ -18,6 +23,11 @@ export interface HostCall {
   };
   /** Aborted when the answer is not wanted any more, and when the link is closed. */
   readonly signal: AbortSignal;
+  /**
+   * Resolves when the invocation that asks has closed: a message of `session.peer.send` is delivered after that, first
+   * in, first out. Also where another key fired it, whose answer this one may not see.
+   */
+  readonly invocationClosed: () => Promise<void>;
 }
 
 export interface SshResult {
@@ -61,12 +71,16 @@ export type OpenSocket = (
 export interface HostLinkOptions {
   /** Default: the global WebSocket where it takes headers (Node 22 and newer), else the package `ws` if it is there. */
   readonly openSocket?: OpenSocket;
-  /** Names this runtime in the server's log. */
-  readonly name?: string;
+  /** It serves calls for these only. Default: for all. */
+  readonly sessionIds?: readonly string[];
+  readonly agentIds?: readonly string[];
+  readonly sshHostIds?: readonly string[];
   /** Answers that are kept for calls which come twice. Default: 10 000. */
   readonly answersKept?: number;
   readonly onConnected?: () => void;
   readonly onDisconnected?: (cause: unknown) => void;
+  /** The server could not take a frame of this side. */
+  readonly onFault?: (fault: { readonly code: string; readonly detail: string }) => void;
   readonly signal?: AbortSignal;
 }
 
@@ -82,8 +96,14 @@ export interface HostLink extends AsyncDisposable {
 
 const reconnecting: Backoff = { firstMs: 100, mostMs: 5_000 };
 
-/** A connection that says nothing for this long is given up, where the server says how often it pings. */
+/** A connection that is not open and welcome after this is given up, ms. */
 const openingMs = 15_000;
+
+/** The link's subprotocol: with it both sides say who they are (docs/host-link.md). */
+const protocol = 'hookledger.host-link.v1';
+
+/** Longest frame, bytes. */
+const mostBytes = 8 * 1024 * 1024;
 
 /** Serves host calls over `GET …/host-link` until it is closed. */
 export const serveHost = (connection: Connection, handlers: HostHandlers, options: HostLinkOptions = {}): HostLink => {
@@ -104,9 +124,11 @@ class Link implements HostLink {
   private readonly calls = new Map<string, { readonly abort: AbortController; readonly ended: Promise<void> }>();
   /** Answers that were given, oldest first: a call that comes again gets its answer again and does not run again. */
   private readonly answered = new Map<string, string>();
-  /** Those of them that no connection has taken yet. */
-  private readonly unsent = new Set<string>();
+  /** Names this link when it connects again, so that it is sent what it left unanswered. */
+  private readonly runtimeId = globalThis.crypto.randomUUID();
   private socket: LinkSocket | null = null;
+  /** Calls that came over the connection that is open now, and wait for their answer there. */
+  private asked = new Set<string>();
   private first!: { readonly resolve: () => void; readonly reject: (cause: unknown) => void };
   private readonly over: Promise<void>;
   private isOver!: () => void;
@@ -156,11 +178,11 @@ class Link implements HostLink {
   }
 
   /** One connection, until it ends; resolves with why. */
-  private async connectOnce(onOpen: () => void): Promise<unknown> {
+  private async connectOnce(onWelcome: () => void): Promise<unknown> {
     let socket: LinkSocket;
     try {
       const url = this.connection.address('host-link').replace(/^http/u, 'ws');
-      socket = await (this.options.openSocket ?? openSocket)(url, this.connection.headers());
+      socket = await (this.options.openSocket ?? openSocket)(url, { protocol, headers: this.connection.headers() });
     } catch (error) {
       return error;
     }
@@ -169,13 +191,13 @@ class Link implements HostLink {
       const stop = (): void => socket.close(1000, 'done');
       this.ending.signal.addEventListener('abort', stop, { once: true });
       let failure: unknown = null;
-      socket.addEventListener('open', () => {
-        clearTimeout(opening);
-        this.opened(socket);
-        onOpen();
-      });
+      socket.addEventListener('open', () => this.opened(socket));
       socket.addEventListener('message', ({ data }: { readonly data: unknown }) => {
-        if (typeof data === 'string') this.message(data);
+        if (typeof data !== 'string') return;
+        this.message(data, () => {
+          clearTimeout(opening);
+          onWelcome();
+        });
       });
       socket.addEventListener('error', (error: unknown) => void (failure = error));
       socket.addEventListener('close', (event: unknown) => {
@@ -189,33 +211,48 @@ class Link implements HostLink {
 
   private opened(socket: LinkSocket): void {
     this.socket = socket;
-    this.state = 'connected';
-    const { name } = this.options;
-    const members = Object.keys(this.handlers).filter((member) => member !== 'otherwise');
-    socket.send(JSON.stringify({ type: 'hello', ...(name === undefined ? {} : { name }), members }));
-    for (const callId of [...this.unsent]) this.give(callId);
-    this.first.resolve();
-    this.options.onConnected?.();
+    this.asked = new Set();
+    const { sessionIds, agentIds, sshHostIds } = this.options;
+    const members = Object.keys(this.handlers);
+    const serves = { members: members.includes('otherwise') ? undefined : members, sessionIds, agentIds, sshHostIds };
+    socket.send(JSON.stringify({ type: 'hello', protocol: 1, runtimeId: this.runtimeId, ...serves }));
   }
 
-  private message(text: string): void {
+  private message(text: string, onWelcome: () => void): void {
     const message = parsed(text);
     if (message === null) return;
     const { type, callId } = message;
+    if (type === 'welcome') {
+      this.state = 'connected';
+      onWelcome();
+      this.first.resolve();
+      this.options.onConnected?.();
+    }
+    if (type === 'fault') this.options.onFault?.({ code: String(message.code), detail: String(message.detail) });
     if (typeof callId !== 'string') return;
-    if (type === 'cancel') this.calls.get(callId)?.abort.abort(new Error('the answer is not wanted any more'));
+    if (type === 'cancel') this.cancelled(callId);
     if (type === 'call') this.called(callId, message);
   }
 
+  private cancelled(callId: string): void {
+    this.asked.delete(callId);
+    this.calls.get(callId)?.abort.abort(new Error('the answer is not wanted any more'));
+  }
+
   private called(callId: string, message: { readonly [field: string]: unknown }): void {
+    this.asked.add(callId);
     // It came before, over this connection or another: it has its answer already, or is getting it.
     if (this.answered.has(callId)) this.give(callId);
     if (this.answered.has(callId) || this.calls.has(callId)) return;
     const abort = new AbortController();
-    const call = readCall(callId, message, abort.signal);
+    const call: HostCall = {
+      ...readCall(callId, message),
+      signal: abort.signal,
+      invocationClosed: () => this.invocationClosed(String(message.invocationId), abort.signal),
+    };
     const ended = this.serve(call).then((outcome) => {
       this.calls.delete(callId);
-      this.keep(callId, JSON.stringify(outcome));
+      this.keep(callId, textOf(outcome));
       this.give(callId);
     });
     this.calls.set(callId, { abort, ended });
@@ -248,13 +285,30 @@ class Link implements HostLink {
 
   private keep(callId: string, text: string): void {
     this.answered.set(callId, text);
-    this.unsent.add(callId);
     const most = Math.max(1, this.options.answersKept ?? 10_000);
     for (const oldest of this.answered.keys()) {
       if (this.answered.size <= most) return;
-      // What nobody has taken yet is not forgotten.
-      if (this.unsent.has(oldest)) continue;
       this.answered.delete(oldest);
+    }
+  }
+
+  /** Waits over as many requests as it takes; what cannot be known is taken for closed. */
+  private async invocationClosed(invocationId: string, signal: AbortSignal): Promise<void> {
+    const request = {
+      method: 'GET',
+      path: `answers/${part(invocationId)}`,
+      query: { wait: 55 },
+      heldMs: 55_000,
+    } as const;
+    for (;;) {
+      const reply = await this.connection
+        .send(request, { signal, deadlineMs: Infinity, reachMs: Infinity })
+        .catch((error: unknown) => {
+          if (error instanceof HookledgerProblem) return null;
+          throw error;
+        });
+      if (reply === null) return;
+      if (reply.status === 200 && (reply.body as { readonly outcome: string }).outcome !== 'held') return;
     }
   }
 
@@ -264,13 +318,12 @@ class Link implements HostLink {
 
   private give(callId: string): void {
     const text = this.answered.get(callId);
-    if (this.socket === null || text === undefined) return;
+    // Where the call did not come over this connection it will: until then nobody here waits for its answer.
+    if (this.socket === null || text === undefined || !this.asked.delete(callId)) return;
     try {
       this.socket.send(text);
-      this.unsent.delete(callId);
     } catch {
-      // The connection is going away: the answer waits for the next one.
-      this.unsent.add(callId);
+      // The connection is going away: the call comes again over the next one.
     }
   }
 }
@@ -286,33 +339,45 @@ const parsed = (text: string): { readonly [field: string]: unknown } | null => {
 
 const readCall = (
   callId: string,
-  { invocationId, member, args, cause, scope }: { readonly [field: string]: unknown },
-  signal: AbortSignal,
-): HostCall => ({
-  callId,
-  invocationId: String(invocationId),
-  member: String(member),
-  args: Array.isArray(args) ? (args as readonly Json[]) : [],
-  cause: String(cause),
-  scope: { sessionId: null, agentId: null, sshHostId: null, ...(typeof scope === 'object' ? scope : {}) },
-  signal,
-});
-
-type SocketClass = new (url: string, options: { readonly headers: { readonly [name: string]: string } }) => LinkSocket;
-
-/** The socket of this runtime that takes headers. */
-const openSocket: OpenSocket = async (url, headers) => {
-  const Socket = (await wsClass()) ?? (globalThis as { WebSocket?: unknown }).WebSocket;
-  if (typeof Socket !== 'function') {
-    throw new Error('this runtime has no WebSocket: install the package ws, or give openSocket');
-  }
-  return new (Socket as SocketClass)(url, { headers });
+  message: { readonly [field: string]: unknown },
+): Omit<HostCall, 'signal' | 'invocationClosed'> => {
+  const { invocationId, member, args, cause, scope, pluginId, timeoutMs } = message;
+  return {
+    callId,
+    invocationId: String(invocationId),
+    member: String(member),
+    pluginId: typeof pluginId === 'string' ? pluginId : null,
+    args: Array.isArray(args) ? (args as readonly Json[]) : [],
+    timeoutMs: typeof timeoutMs === 'number' ? timeoutMs : null,
+    cause: String(cause),
+    scope: { sessionId: null, agentId: null, sshHostId: null, ...(typeof scope === 'object' ? scope : {}) },
+  };
 };
 
-/** Only where there is no global one: the package is optional, and its name is not looked at by bundlers. */
-const wsClass = async (): Promise<unknown> => {
-  if (typeof (globalThis as { WebSocket?: unknown }).WebSocket === 'function') return undefined;
+/** The frame of an answer; one that is too long for a frame is an error, so that the call has its answer. */
+const textOf = (outcome: Outcome): string => {
+  const text = JSON.stringify(outcome);
+  if (text.length <= mostBytes && new TextEncoder().encode(text).length <= mostBytes) return text;
+  const { callId } = outcome;
+  return JSON.stringify({ type: 'error', callId, message: 'the result is larger than 8 MiB' });
+};
+
+interface SocketOptions {
+  readonly protocols?: readonly string[];
+  readonly headers: { readonly [name: string]: string };
+}
+
+/** The global one takes all in one object (Node 22), `ws` the protocols beside it. */
+type GlobalSocket = new (url: string, options: SocketOptions) => LinkSocket;
+type WsSocket = new (url: string, protocol: string, options: SocketOptions) => LinkSocket;
+
+/** The socket of this runtime that takes headers. */
+const openSocket: OpenSocket = async (url, { headers }) => {
+  const { WebSocket: Global } = globalThis as { WebSocket?: GlobalSocket };
+  if (Global !== undefined) return new Global(url, { protocols: [protocol], headers });
+  // The package is optional, and bundlers are not to look for it.
   const name = 'ws';
-  const module = (await import(/* @vite-ignore */ name).catch(() => null)) as { readonly WebSocket?: unknown } | null;
-  return module?.WebSocket;
+  const found = (await import(/* @vite-ignore */ name).catch(() => null)) as { readonly WebSocket: WsSocket } | null;
+  if (found === null) throw new Error('this runtime has no WebSocket: install the package ws, or give openSocket');
+  return new found.WebSocket(url, protocol, { headers });
 };

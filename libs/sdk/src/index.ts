@@ -44,7 +44,7 @@ export type {
   StartedClear,
   Step,
 } from './lifecycles.js';
-export type { EnqueuedInjection, Injection, Sessions } from './sessions.js';
+export type { DrainedInjections, EnqueuedInjection, ExtensionPatch, Injection, Sessions } from './sessions.js';
 export type {
   Actor,
   Approval,
