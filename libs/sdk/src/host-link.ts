@@ -62,10 +62,10 @@ export interface LinkSocket {
   addEventListener(type: 'open' | 'close' | 'error' | 'message', listener: (event: never) => void): void;
 }
 
-/** Opens a socket with headers: the key travels as `Authorization`. */
+/** Opens a socket with headers, since the key travels as `Authorization`, and with a subprotocol. */
 export type OpenSocket = (
   url: string,
-  headers: { readonly [name: string]: string },
+  options: { readonly protocol: string; readonly headers: { readonly [name: string]: string } },
 ) => LinkSocket | Promise<LinkSocket>;
 
 export interface HostLinkOptions {
@@ -363,7 +363,7 @@ const textOf = (outcome: Outcome): string => {
 };
 
 interface SocketOptions {
-  readonly protocols?: readonly string[];
+  readonly protocols?: string[];
   readonly headers: { readonly [name: string]: string };
 }
 
@@ -373,7 +373,7 @@ type WsSocket = new (url: string, protocol: string, options: SocketOptions) => L
 
 /** The socket of this runtime that takes headers. */
 const openSocket: OpenSocket = async (url, { headers }) => {
-  const { WebSocket: Global } = globalThis as { WebSocket?: GlobalSocket };
+  const { WebSocket: Global } = globalThis as unknown as { WebSocket?: GlobalSocket };
   if (Global !== undefined) return new Global(url, { protocols: [protocol], headers });
   // The package is optional, and bundlers are not to look for it.
   const name = 'ws';
