@@ -3,10 +3,12 @@ import {
   approvalModes,
   dialectNames,
   dialectOf,
+  kohakuCatalogue,
   middlewareCatalogue,
   openclawCatalogue,
   openclawContexts,
   type ContextField,
+  type KohakuHook,
   type MiddlewareHook,
   type OpenClawHook,
 } from '#dialects';
@@ -34,8 +36,10 @@ ${map}
 export interface HookFacts {
   /** Whether its operation can be cancelled. */
   readonly cancels: boolean;
-  /** Fields of the context whose value is the answer's; none: the answer has no value of theirs. */
-  readonly fields: readonly string[];
+  /** The argument, and its fields, whose value is the answer's when nothing changes it. */
+  readonly from?: readonly [argument: string, ...fields: readonly string[]];
+  /** The answer's value when nobody was asked; null where this is not there either. */
+  readonly value?: Json;
 }
 
 export const hookFacts: { readonly [dialect: string]: { readonly [hook: string]: HookFacts } } = ${JSON.stringify(facts())};
@@ -62,12 +66,14 @@ const dialectTypes = (name: string): string => {
         'The hooks of OpenClaw plugins: known fields are typed, others pass through.',
         [...openclawCatalogue.values()].map((hook) => [hook.name, openclawHook(hook)]),
       );
-    default:
+    case 'kohaku':
       return hooksInterface(
         name,
-        `The hooks of ${name}.`,
-        [...(dialectOf(name)?.entries.keys() ?? [])].map((hook) => [hook, otherHook(name, hook)]),
+        'The hooks of KohakuTerrarium: `value` is the first argument, what else there is stands in `kwargs`.',
+        [...kohakuCatalogue.values()].map((hook) => [hook.name, kohakuHook(hook)]),
       );
+    default:
+      throw new Error(`no types are known for the dialect ${name}`);
   }
 };
 
@@ -77,7 +83,8 @@ const hooksInterface = (name: string, words: string, hooks: readonly (readonly [
 const key = (name: string): string => (/^[A-Za-z_$][\w$]*$/u.test(name) ? name : JSON.stringify(name));
 
 const documented = (dialect: string, hook: string): string => {
-  const words = dialect === 'middleware' ? middlewareWords(hook) : dialect === 'openclaw' ? openclawWords(hook) : '';
+  const words =
+    dialect === 'middleware' ? middlewareWords(hook) : dialect === 'openclaw' ? openclawWords(hook) : kohakuWords(hook);
   return words === '' ? '' : `/** ${words} */\n`;
 };
 
@@ -92,6 +99,11 @@ const openclawWords = (name: string): string => {
   const versions = hook.versions.length === 1 ? ` Only in ${hook.versions.join()}.` : '';
   const instead = hook.deprecated === null ? '' : ` Deprecated: use ${hook.deprecated.replacement.join(', ')}.`;
   return `${hook.group}, ${hook.mode}.${versions}${instead}`;
+};
+
+const kohakuWords = (name: string): string => {
+  const hook = kohakuCatalogue.get(name);
+  return hook === undefined ? '' : `${hook.group}, ${hook.shape}.`;
 };
 
 const object = (members: readonly string[]): string => `{ ${members.join(' ')} }`;
@@ -263,30 +275,50 @@ const more = (hook: OpenClawHook): readonly string[] => {
 
 const cancels = (dialect: string, hook: string): boolean => dialectOf(dialect)?.entries.get(hook)?.cancellable === true;
 
-/** A dialect whose catalogue is not data yet that this reads: its hooks by name, their arguments open. */
-const otherHook = (name: string, hook: string): string => {
-  const own =
-    name === 'kohaku'
-      ? [
-          'readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };',
-        ]
-      : ['readonly [argument: string]: Json;'];
+const kohakuHook = (hook: KohakuHook): string => {
+  const own = [
+    'readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };',
+    'readonly profile?: "documented" | "2.1";',
+  ];
   return object([
     `readonly args: ${object(own)};`,
-    'readonly value: Json;',
-    `readonly cancels: ${String(cancels(name, hook))};`,
-    ...kohakuMore(name),
+    `readonly value: ${kohakuValues[hook.shape].type};`,
+    `readonly cancels: ${String(cancels('kohaku', hook.name))};`,
+    'readonly more: { readonly effects?: readonly Json[]; readonly activities?: readonly JsonObject[]; readonly surface?: JsonObject };',
   ]);
 };
 
-const kohakuMore = (name: string): readonly string[] =>
-  name === 'kohaku'
-    ? ['readonly more: { readonly effects?: Json; readonly activities?: Json; readonly surface?: Json };']
-    : [];
+const wired =
+  '{ readonly registered: readonly string[]; readonly commands: { readonly [name: string]: string }; readonly error: string | null; readonly collision?: string }';
+const nothingWired = { registered: [], commands: {}, error: null };
+
+/** What an answer's value is by the shape of its hook (kohaku/results.ts), and what it is when nobody was asked. */
+const kohakuValues: { readonly [shape in KohakuHook['shape']]: { readonly type: string; readonly alone?: unknown } } = {
+  transform: { type: 'Json' },
+  text: { type: 'string' },
+  callback: { type: 'null' },
+  veto: { type: 'boolean', alone: true },
+  load: { type: 'null' },
+  unload: { type: 'null' },
+  applies: { type: '{ readonly [plugin: string]: Json }', alone: {} },
+  commands: { type: wired, alone: nothingWired },
+  'user-commands': { type: wired, alone: nothingWired },
+  vote: {
+    type: '{ readonly should_stop: boolean; readonly reason: string }',
+    alone: { should_stop: false, reason: '' },
+  },
+  visibility: {
+    type: '{ readonly allowed_tools: Json; readonly allowed_subagents: Json; readonly tools?: readonly string[]; readonly subagents?: readonly string[]; readonly provider_native?: readonly string[] }',
+    alone: { allowed_tools: null, allowed_subagents: null },
+  },
+  prompt: { type: '{ readonly parts: readonly string[]; readonly text: string }', alone: { parts: [], text: '' } },
+  services: { type: '{ readonly [name: string]: Json }', alone: {} },
+};
 
 interface HookFacts {
   readonly cancels: boolean;
-  readonly fields: readonly string[];
+  readonly from?: readonly [argument: string, ...fields: readonly string[]];
+  readonly value?: unknown;
 }
 
 const facts = (): { readonly [dialect: string]: { readonly [hook: string]: HookFacts } } =>
@@ -296,8 +328,17 @@ const facts = (): { readonly [dialect: string]: { readonly [hook: string]: HookF
       Object.fromEntries(
         [...(dialectOf(name)?.entries.values() ?? [])].map((hook) => [
           hook.name,
-          { cancels: hook.cancellable, fields: name === 'middleware' ? hook.mutableFields : [] },
+          { cancels: hook.cancellable, ...aloneFacts(name, hook.name, hook.mutableFields) },
         ]),
       ),
     ]),
   );
+
+const aloneFacts = (dialect: string, hook: string, fields: readonly string[]): Omit<HookFacts, 'cancels'> => {
+  if (dialect === 'middleware') return fields.length === 0 ? {} : { from: ['context', ...fields] };
+  if (dialect === 'openclaw') return hook === 'resolve_exec_env' ? { value: {} } : {};
+  const shape = kohakuCatalogue.get(hook)?.shape ?? 'callback';
+  if (shape === 'transform' || shape === 'text') return { from: ['input', 'value'] };
+  const { alone } = kohakuValues[shape];
+  return alone === undefined ? {} : { value: alone };
+};

@@ -66,5 +66,7 @@ export type {
 } from './conformance/openclaw-cases.js';
 export { isKohakuFile, readKohakuFile, runKohakuCases } from './conformance/kohaku-cases.js';
 export type { KohakuCase, KohakuCasePlugin, KohakuDriver, KohakuProfile } from './conformance/kohaku-cases.js';
+export { catalogue as kohakuCatalogue } from './kohaku/catalogue.js';
+export type { KohakuHook } from './kohaku/catalogue.js';
 export { kohakuOf } from './kohaku/kohaku.js';
 export { isOpenClawFile, readOpenClawFile, runOpenClawCases } from './conformance/openclaw-cases.js';

@@ -1,5 +1,4 @@
-import type { Dialects } from './generated/hooks.js';
-import { hookFacts } from './generated/hooks.js';
+import { hookFacts, type Dialects, type HookFacts } from './generated/hooks.js';
 import { isObject, type Json, type JsonObject } from './json.js';
 
 /** Every hook that there is: `middleware/systemPrompt`, `openclaw/before_tool_call`, … */
@@ -138,16 +137,16 @@ type Cancelled<H extends HookName> = HookOf<H>['cancels'] extends true
     }
   : never;
 
-type Held<H extends HookName> = H extends `middleware/${string}`
-  ? never
-  : {
+type Held<H extends HookName> = H extends `openclaw/${string}`
+  ? {
       readonly outcome: 'held';
       readonly held: true;
       readonly proceed: false;
       readonly value: Value<H> | null;
       readonly approvalId: string;
       readonly cancellation: Cancellation | null;
-    };
+    }
+  : never;
 
 type More<H extends HookName> = HookOf<H> extends { readonly more: infer M } ? M : unknown;
 
@@ -187,7 +186,7 @@ export const localAnswer = <H extends HookName>(
   facts: { readonly reportId: string; readonly invocationId: string | null },
 ): Answer<H> => {
   const { dialect, name } = splitHook(hookName);
-  const hook = hookFacts[dialect]?.[name] ?? { cancels: true, fields: [] };
+  const hook = hookFacts[dialect]?.[name] ?? { cancels: true };
   const base = { decidedAlone: true, hookName, dialect, hook: name, ...facts, lineage: null, held: false } as const;
   const cancelled = decided === 'closed' && hook.cancels;
   const reason = cancelled ? 'Hookledger could not be reached' : null;
@@ -199,7 +198,7 @@ export const localAnswer = <H extends HookName>(
         value: null,
         cancellation: { pluginId: null, reason, code: 'unreachable' },
       }
-    : { outcome: 'passed', proceed: true, value: localValue(args, hook.fields), cancellation: null };
+    : { outcome: 'passed', proceed: true, value: localValue(args, hook), cancellation: null };
   return { ...base, ...decision, ...more } as unknown as Answer<H>;
 };
 
@@ -210,10 +209,12 @@ const localGate = ({ event }: JsonObject, reason: string | null): Gate => ({
   params: isObject(event) ? (event.params ?? null) : null,
 });
 
-const localValue = ({ context }: JsonObject, fields: readonly string[]): Json => {
-  const from = isObject(context) ? context : {};
+const localValue = (args: JsonObject, { from, value = null }: HookFacts): Json => {
+  if (from === undefined) return value;
+  const [argument, ...fields] = from;
+  const given = args[argument];
+  const object = isObject(given) ? given : {};
   const [only] = fields;
-  if (only === undefined) return null;
-  if (fields.length === 1) return from[only] ?? null;
-  return Object.fromEntries(fields.map((name) => [name, from[name] ?? null]));
+  if (only !== undefined && fields.length === 1) return object[only] ?? null;
+  return Object.fromEntries(fields.map((name) => [name, object[name] ?? null]));
 };

@@ -17,7 +17,7 @@ export type {
   Value,
 } from './answer.js';
 export type { BatchAnswer, BatchAnswers, BatchItem, FireOptions, WhenUnreachable } from './firing.js';
-export type { Dialects, MiddlewareHooks, OpenClawHooks } from './generated/hooks.js';
+export type { Dialects, KohakuHooks, MiddlewareHooks, OpenClawHooks } from './generated/hooks.js';
 export { HookledgerProblem, MissingEvents, StillRunning, Unreachable } from './problems.js';
 export type { Fault } from './problems.js';
 export { memoryOutbox } from './outbox.js';

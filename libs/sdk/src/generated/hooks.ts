@@ -1737,82 +1737,467 @@ export interface OpenClawHooks {
   };
 }
 
+/** The hooks of KohakuTerrarium: `value` is the first argument, what else there is stands in `kwargs`. */
+export interface KohakuHooks {
+  /** lifecycle, load. */
+  readonly on_load: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** lifecycle, unload. */
+  readonly on_unload: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** lifecycle, applies. */
+  readonly should_apply: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: { readonly [plugin: string]: Json };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** llm, transform. */
+  readonly pre_llm_call: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: true;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** llm, text. */
+  readonly post_llm_call: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: string;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** tool_visibility, visibility. */
+  readonly get_tool_visibility: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: {
+      readonly allowed_tools: Json;
+      readonly allowed_subagents: Json;
+      readonly tools?: readonly string[];
+      readonly subagents?: readonly string[];
+      readonly provider_native?: readonly string[];
+    };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** tool, transform. */
+  readonly pre_tool_dispatch: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: true;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** tool, transform. */
+  readonly pre_tool_execute: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: true;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** tool, transform. */
+  readonly post_tool_execute: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** subagent, transform. */
+  readonly pre_subagent_run: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: true;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** subagent, transform. */
+  readonly post_subagent_run: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: Json;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_agent_start: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_agent_stop: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_event: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_interrupt: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_task_promoted: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, veto. */
+  readonly on_compact_start: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: boolean;
+    readonly cancels: true;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** callback, callback. */
+  readonly on_compact_end: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: null;
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** contribution, commands. */
+  readonly contribute_commands: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: {
+      readonly registered: readonly string[];
+      readonly commands: { readonly [name: string]: string };
+      readonly error: string | null;
+      readonly collision?: string;
+    };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** contribution, user-commands. */
+  readonly contribute_user_commands: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: {
+      readonly registered: readonly string[];
+      readonly commands: { readonly [name: string]: string };
+      readonly error: string | null;
+      readonly collision?: string;
+    };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** contribution, vote. */
+  readonly contribute_termination_check: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: { readonly should_stop: boolean; readonly reason: string };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** contribution, prompt. */
+  readonly get_prompt_content: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: { readonly parts: readonly string[]; readonly text: string };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** contribution, services. */
+  readonly runtime_services: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: { readonly [name: string]: Json };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+  /** prompt_plugin, prompt. */
+  readonly get_content: {
+    readonly args: {
+      readonly input: JsonObject & { readonly value?: Json; readonly kwargs?: JsonObject; readonly agent?: JsonObject };
+      readonly profile?: 'documented' | '2.1';
+    };
+    readonly value: { readonly parts: readonly string[]; readonly text: string };
+    readonly cancels: false;
+    readonly more: {
+      readonly effects?: readonly Json[];
+      readonly activities?: readonly JsonObject[];
+      readonly surface?: JsonObject;
+    };
+  };
+}
+
 /** The hooks of every dialect, by its name. */
 export interface Dialects {
   readonly middleware: MiddlewareHooks;
   readonly openclaw: OpenClawHooks;
+  readonly kohaku: KohakuHooks;
 }
 
 /** What a client must know of a hook when it decides without the server. */
 export interface HookFacts {
   /** Whether its operation can be cancelled. */
   readonly cancels: boolean;
-  /** Fields of the context whose value is the answer's; none: the answer has no value of theirs. */
-  readonly fields: readonly string[];
+  /** The argument, and its fields, whose value is the answer's when nothing changes it. */
+  readonly from?: readonly [argument: string, ...fields: readonly string[]];
+  /** The answer's value when nobody was asked; null where this is not there either. */
+  readonly value?: Json;
 }
 
 export const hookFacts: { readonly [dialect: string]: { readonly [hook: string]: HookFacts } } = {
   middleware: {
-    systemPrompt: { cancels: false, fields: ['systemPrompt'] },
-    userMessageInbound: { cancels: true, fields: ['text'] },
-    interAgentMessage: { cancels: true, fields: ['text'] },
-    assistantMessageOutbound: { cancels: true, fields: ['text'] },
-    todoAdded: { cancels: true, fields: ['texts'] },
-    notifyScheduled: { cancels: true, fields: ['message', 'delaySeconds'] },
-    notifyDelivered: { cancels: true, fields: ['message'] },
-    sshConnectionOpening: { cancels: true, fields: [] },
-    sshCommandSending: { cancels: true, fields: ['command', 'path', 'content'] },
-    sshCommandCompleted: { cancels: true, fields: ['output', 'errorOutput'] },
-    sessionClearing: { cancels: false, fields: [] },
-    sessionClearCompleted: { cancels: false, fields: [] },
-    cronJobFiring: { cancels: true, fields: ['prompt'] },
-    cronJobCompleted: { cancels: false, fields: [] },
+    systemPrompt: { cancels: false, from: ['context', 'systemPrompt'] },
+    userMessageInbound: { cancels: true, from: ['context', 'text'] },
+    interAgentMessage: { cancels: true, from: ['context', 'text'] },
+    assistantMessageOutbound: { cancels: true, from: ['context', 'text'] },
+    todoAdded: { cancels: true, from: ['context', 'texts'] },
+    notifyScheduled: { cancels: true, from: ['context', 'message', 'delaySeconds'] },
+    notifyDelivered: { cancels: true, from: ['context', 'message'] },
+    sshConnectionOpening: { cancels: true },
+    sshCommandSending: { cancels: true, from: ['context', 'command', 'path', 'content'] },
+    sshCommandCompleted: { cancels: true, from: ['context', 'output', 'errorOutput'] },
+    sessionClearing: { cancels: false },
+    sessionClearCompleted: { cancels: false },
+    cronJobFiring: { cancels: true, from: ['context', 'prompt'] },
+    cronJobCompleted: { cancels: false },
   },
   openclaw: {
-    before_model_resolve: { cancels: false, fields: [] },
-    agent_turn_prepare: { cancels: false, fields: [] },
-    before_prompt_build: { cancels: false, fields: [] },
-    before_agent_start: { cancels: false, fields: [] },
-    before_agent_run: { cancels: true, fields: [] },
-    before_agent_reply: { cancels: false, fields: [] },
-    before_agent_finalize: { cancels: false, fields: [] },
-    agent_end: { cancels: false, fields: [] },
-    heartbeat_prompt_contribution: { cancels: false, fields: [] },
-    model_call_started: { cancels: false, fields: [] },
-    model_call_ended: { cancels: false, fields: [] },
-    llm_input: { cancels: false, fields: [] },
-    llm_output: { cancels: false, fields: [] },
-    before_tool_call: { cancels: true, fields: [] },
-    after_tool_call: { cancels: false, fields: [] },
-    resolve_exec_env: { cancels: false, fields: [] },
-    tool_result_persist: { cancels: false, fields: [] },
-    before_message_write: { cancels: true, fields: [] },
-    inbound_claim: { cancels: false, fields: [] },
-    channel_pairing_requested: { cancels: false, fields: [] },
-    message_received: { cancels: false, fields: [] },
-    message_sending: { cancels: true, fields: [] },
-    reply_payload_sending: { cancels: true, fields: [] },
-    message_sent: { cancels: false, fields: [] },
-    before_dispatch: { cancels: false, fields: [] },
-    reply_dispatch: { cancels: false, fields: [] },
-    session_start: { cancels: false, fields: [] },
-    session_end: { cancels: false, fields: [] },
-    before_compaction: { cancels: false, fields: [] },
-    after_compaction: { cancels: false, fields: [] },
-    before_reset: { cancels: false, fields: [] },
-    subagent_spawning: { cancels: false, fields: [] },
-    subagent_delivery_target: { cancels: false, fields: [] },
-    subagent_spawned: { cancels: false, fields: [] },
-    subagent_progress: { cancels: false, fields: [] },
-    subagent_ended: { cancels: false, fields: [] },
-    deactivate: { cancels: false, fields: [] },
-    gateway_start: { cancels: false, fields: [] },
-    gateway_stop: { cancels: false, fields: [] },
-    cron_reconciled: { cancels: false, fields: [] },
-    cron_changed: { cancels: false, fields: [] },
-    before_install: { cancels: true, fields: [] },
-    skill_proposal_evaluate: { cancels: false, fields: [] },
-    skill_proposal_changed: { cancels: false, fields: [] },
-    skill_changed: { cancels: false, fields: [] },
+    before_model_resolve: { cancels: false },
+    agent_turn_prepare: { cancels: false },
+    before_prompt_build: { cancels: false },
+    before_agent_start: { cancels: false },
+    before_agent_run: { cancels: true },
+    before_agent_reply: { cancels: false },
+    before_agent_finalize: { cancels: false },
+    agent_end: { cancels: false },
+    heartbeat_prompt_contribution: { cancels: false },
+    model_call_started: { cancels: false },
+    model_call_ended: { cancels: false },
+    llm_input: { cancels: false },
+    llm_output: { cancels: false },
+    before_tool_call: { cancels: true },
+    after_tool_call: { cancels: false },
+    resolve_exec_env: { cancels: false, value: {} },
+    tool_result_persist: { cancels: false },
+    before_message_write: { cancels: true },
+    inbound_claim: { cancels: false },
+    channel_pairing_requested: { cancels: false },
+    message_received: { cancels: false },
+    message_sending: { cancels: true },
+    reply_payload_sending: { cancels: true },
+    message_sent: { cancels: false },
+    before_dispatch: { cancels: false },
+    reply_dispatch: { cancels: false },
+    session_start: { cancels: false },
+    session_end: { cancels: false },
+    before_compaction: { cancels: false },
+    after_compaction: { cancels: false },
+    before_reset: { cancels: false },
+    subagent_spawning: { cancels: false },
+    subagent_delivery_target: { cancels: false },
+    subagent_spawned: { cancels: false },
+    subagent_progress: { cancels: false },
+    subagent_ended: { cancels: false },
+    deactivate: { cancels: false },
+    gateway_start: { cancels: false },
+    gateway_stop: { cancels: false },
+    cron_reconciled: { cancels: false },
+    cron_changed: { cancels: false },
+    before_install: { cancels: true },
+    skill_proposal_evaluate: { cancels: false },
+    skill_proposal_changed: { cancels: false },
+    skill_changed: { cancels: false },
+  },
+  kohaku: {
+    on_load: { cancels: false },
+    on_unload: { cancels: false },
+    should_apply: { cancels: false, value: {} },
+    pre_llm_call: { cancels: true, from: ['input', 'value'] },
+    post_llm_call: { cancels: false, from: ['input', 'value'] },
+    get_tool_visibility: { cancels: false, value: { allowed_tools: null, allowed_subagents: null } },
+    pre_tool_dispatch: { cancels: true, from: ['input', 'value'] },
+    pre_tool_execute: { cancels: true, from: ['input', 'value'] },
+    post_tool_execute: { cancels: false, from: ['input', 'value'] },
+    pre_subagent_run: { cancels: true, from: ['input', 'value'] },
+    post_subagent_run: { cancels: false, from: ['input', 'value'] },
+    on_agent_start: { cancels: false },
+    on_agent_stop: { cancels: false },
+    on_event: { cancels: false },
+    on_interrupt: { cancels: false },
+    on_task_promoted: { cancels: false },
+    on_compact_start: { cancels: true, value: true },
+    on_compact_end: { cancels: false },
+    contribute_commands: { cancels: false, value: { registered: [], commands: {}, error: null } },
+    contribute_user_commands: { cancels: false, value: { registered: [], commands: {}, error: null } },
+    contribute_termination_check: { cancels: false, value: { should_stop: false, reason: '' } },
+    get_prompt_content: { cancels: false, value: { parts: [], text: '' } },
+    runtime_services: { cancels: false, value: {} },
+    get_content: { cancels: false, value: { parts: [], text: '' } },
   },
 };
