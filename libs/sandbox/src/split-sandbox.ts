@@ -111,11 +111,11 @@ class Pieces implements RunningChain {
   async #walk(): Promise<void> {
     const { handlers } = this.#chain;
     let patches = '';
-    for (let from = 0; from < handlers.length && !this.#isOver;) {
+    for (let from = 0; from < handlers.length && this.#goesOn();) {
       const to = endOfPiece(handlers, from);
       const piece = handlers.slice(from, to);
       const running = await this.#start(from, piece, patches);
-      for (let at = from; at < to && !this.#isOver; at++) {
+      for (let at = from; at < to && this.#goesOn(); at++) {
         const outcome = running === null ? unstarted : await running.result(at - from);
         if (outcome.kind === 'not_run') break;
         this.#report(at, outcome);
@@ -162,6 +162,10 @@ class Pieces implements RunningChain {
     }
     if (this.#isOver) this.#running.stop();
     return this.#running;
+  }
+
+  #goesOn(): boolean {
+    return !this.#isOver;
   }
 
   #report(index: number, outcome: HandlerOutcome): void {

@@ -380,7 +380,7 @@ class CaseRun {
   private async promptPlugins(): Promise<JsonObject> {
     const { answer } = await this.fire('get_content', {});
     const parts = list(object(answer.value).parts);
-    const whole = [text(this.one.input.base), ...parts].filter((part) => part !== '').join('\n\n');
+    const whole = [text(this.one.input.base), ...parts.map(text)].filter((part) => part !== '').join('\n\n');
     return { parts, prompt: whole, text: whole, result: whole, output: whole };
   }
 
@@ -413,7 +413,7 @@ class CaseRun {
     if (opening.kind === 'refused') throw new Error(`the input was refused: ${JSON.stringify(opening.faults)}`);
     const taking = (plugins ?? this.enabled()).filter(({ hooks }) => hooks.includes(hook));
     const invocationId = uuidv7();
-    let decision: Fired['decision'] | null = null;
+    const decided: Fired['decision'][] = [];
     const running = fire(
       {
         account,
@@ -452,14 +452,15 @@ class CaseRun {
         newId: uuidv7,
         now: () => new Date(),
         instance: 'conformance',
-        onDecision: (decided) => {
-          decision = decided;
+        onDecision: (decision) => {
+          decided.push(decision);
         },
       },
       [],
     );
     const answer = await running.answer;
-    if (decision === null) throw new Error('nothing was decided');
+    const [decision] = decided;
+    if (decision === undefined) throw new Error('nothing was decided');
     await this.readLog();
     return { answer, decision };
   }

@@ -6,7 +6,6 @@ import { builtInCommands } from './catalogue.js';
 import type { KohakuHook } from './catalogue.js';
 import type { SaidMore } from './read.js';
 import { rewriteLabel, surfaceOf } from './surface.js';
-import type { Profile } from './profiles.js';
 
 /** The answer's `value`: the final first argument; of contributions, votes and visibility what was collected. */
 export const answerValue = (hook: KohakuHook, decision: Decision<Link, Json>, facts: AnswerFacts): Json => {
@@ -49,7 +48,7 @@ export const answerMore = (hook: KohakuHook, decision: Decision<Link, Json>, fac
 
 /**
  * What a chain comes to beyond its handlers: a call that was rewritten to a tool that is not registered does not go on
- * (§2), and a profile that takes votes only where the host checks for termination takes none.
+ * (§2).
  */
 export const concluded = <L extends Link>(
   hook: KohakuHook,
@@ -143,12 +142,15 @@ const edited = (hook: KohakuHook, { outcome, value, steps }: Decision<Link, Json
       detail: `[edited by plugin: ${names.join(', ')}]`,
       metadata: {
         edited_by: names,
-        original_preview: [...original].slice(0, 200).join(''),
-        final_length: [...final].length,
+        original_preview: characters(original).slice(0, 200).join(''),
+        final_length: characters(final).length,
       },
     },
   ];
 };
+
+/** As Python counts them: code points. */
+const characters = (text: string): readonly string[] => Array.from(text);
 
 const textOf = (value: Json | undefined): string | null => {
   const text = own(value, 'value');
@@ -194,11 +196,4 @@ const surfaceIn = (hook: KohakuHook, decision: Decision<Link, Json>, { input }: 
     errorType: said.errorType ?? 'PluginBlockError',
     input: JSON.parse(input) as JsonObject,
   });
-};
-
-/** Whether votes are taken for this firing: exactly, only where the creature has a `termination:` block (§7). */
-export const takesVotes = ({ votesAlways }: Profile, input: JsonObject): boolean => {
-  if (votesAlways) return true;
-  const termination = own(input.kwargs, 'termination');
-  return termination !== null;
 };

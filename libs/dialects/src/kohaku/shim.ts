@@ -201,7 +201,7 @@ class PluginContext:
 
     def __init__(self, agent_name='', working_dir=None, session_id='', model='', _plugin_name='', _world=None):
         self.agent_name = agent_name
-        self.working_dir = pathlib.Path(working_dir) if working_dir else pathlib.Path('.')
+        self.working_dir = working_dir if isinstance(working_dir, pathlib.PurePath) else pathlib.Path(working_dir or '.')
         self.session_id = session_id
         self.model = model
         self._plugin_name = _plugin_name
@@ -331,11 +331,12 @@ KINDS = {'tool-call': ToolCallEvent, 'subagent-result': SubAgentResult}
 class _World:
     """One instance of the plugin, for one agent and session."""
 
-    __slots__ = ('object', 'context', 'state', 'loaded')
+    __slots__ = ('object', 'context', 'now', 'state', 'loaded')
 
     def __init__(self, object, context):
         self.object = object
         self.context = context
+        self.now = context
         self.state = {}
         self.loaded = False
 
@@ -514,7 +515,10 @@ class Guest:
             self.worlds.pop((agent.get('name') or '', agent.get('session_id') or ''), None)
             await self._result(plugin.on_unload)
             return '.'
-        now = context.with_model(agent['model']) if agent.get('model') else context
+        model = agent.get('model')
+        if model and model != world.now.model:
+            world.now = context.with_model(model)
+        now = world.now if model else context
         if not args['always']:
             try:
                 applies = bool(plugin.should_apply(now if shape == 'visibility' else context))

@@ -156,7 +156,7 @@ export const buildBorder = (maxMiB: number): Border => {
       if (refusal !== null) return refusal;
       throw new Error(`${name} is closed`);
     };
-    return Object.assign(wrapped, original) as Import;
+    return Object.assign<Import, Import>(wrapped as Import, original);
   };
   const takeHold = (imports: Imports): void => {
     for (const needed of [
@@ -197,7 +197,7 @@ const PAGE = 64 * 1024;
 /** The engine's own limits do not count WebAssembly. */
 const boundMemory = (maxMiB: number): void => {
   const { prototype } = webAssembly.Memory;
-  const grow = prototype.grow;
+  const { grow } = prototype as { readonly grow: (this: MemoryParts, pages: number) => number };
   prototype.grow = function (this: MemoryParts, pages: number): number {
     if (this.buffer.byteLength + pages * PAGE > maxMiB * MIB) throw new RangeError('out of memory');
     return grow.call(this, pages);
