@@ -1,6 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startServer, type CallAnswer, type RunningServer } from './support/running-server.js';
+
+jest.setTimeout(60_000);
 
 let first: RunningServer;
 let server: RunningServer;

@@ -136,8 +136,10 @@ export interface AnswerFacts {
 
 /** How a hook takes what waits for a session's turn. */
 export interface TurnQueue {
-  /** Names of the sessions whose queue a firing empties, where its arguments bring none of their own; else null. */
-  drains(hook: string, input: JsonObject): readonly string[] | null;
+  /** The hook whose firing empties the session's queue. */
+  readonly hook: string;
+  /** Whether a firing's arguments bring injections of their own. */
+  brings(input: JsonObject): boolean;
   /** The arguments with what was taken. */
   withInjections(input: JsonObject, injections: readonly Injection[]): JsonObject;
 }

@@ -28,7 +28,7 @@ import { FinalizeRetries } from './finalize-retries.js';
 import { HOST_CALLS } from './gateway-tools.js';
 import { newId } from './new-id.js';
 import { RunningInvocations } from './running-invocations.js';
-import { cleanupCauseOf, SessionCleanup } from './session-cleanup.js';
+import { cleanupCauseOf, endOfSessionHook, SessionCleanup } from './session-cleanup.js';
 import { SessionExtensions } from './session-extensions.js';
 import { fieldsFor, keyRun, SessionInjections, turnRun } from './session-injections.js';
 import { Turns, type Turn } from './turns.js';
@@ -164,11 +164,10 @@ export class HookFiring {
   ): Promise<Firing> {
     const { dialect, hook, opening, halted, sessionId, invocationId } = firing;
     const { queue } = dialect;
-    if (queue === undefined || halted !== null) return firing;
+    if (queue?.hook !== hook || halted !== null) return firing;
     const input = JSON.parse(opening.input) as JsonObject;
-    const named = queue.drains(hook, input);
-    if (named === null) return firing;
-    const sessions = [...new Set([...named, ...(sessionId === null ? [] : [sessionId])])];
+    if (queue.brings(input)) return firing;
+    const sessions = sessionsOf(dialect, input, sessionId);
     const turn = order.envelope.turnId ?? opening.turnId;
     const { injections } = await this.injections.drain({
       account,
@@ -186,11 +185,11 @@ export class HookFiring {
   /** What plugins left in a session goes in the commit that says how it ended. */
   private endOfSession(firing: Firing): FiredFor | null {
     const { account, dialect, hook, opening, sessionId, actor, invocationId } = firing;
-    const input = dialect.sessionNames === undefined ? null : (JSON.parse(opening.input) as JsonObject);
-    const cause = input === null ? null : cleanupCauseOf(hook, input);
-    if (input === null || cause === null) return null;
-    const named = dialect.sessionNames?.(input) ?? [];
-    const sessions = [...new Set([...named, ...(sessionId === null ? [] : [sessionId])])];
+    if (hook !== endOfSessionHook || dialect.name !== 'openclaw') return null;
+    const input = JSON.parse(opening.input) as JsonObject;
+    const cause = cleanupCauseOf(input);
+    if (cause === null) return null;
+    const sessions = sessionsOf(dialect, input, sessionId);
     const fields = { actor, ...fieldsFor(firing, null) };
     const end = { account, sessions, cause, pluginId: null, causedBy: invocationId, fields };
     return { after: () => this.cleanup.writes(end) };
@@ -375,9 +374,13 @@ export class HookFiring {
     arranged: readonly Arranged[],
   ): ReturnType<SessionExtensions['keptFor']> {
     const asking = new Set(arranged.flatMap(({ isPolicy, plugin }) => (isPolicy ? [plugin] : [])));
-    if (asking.size === 0 || dialect.sessionNames === undefined) return new Map();
+    if (asking.size === 0) return new Map();
     const plugins = places.flatMap(({ plugin }, index) => (asking.has(index) ? [plugin] : []));
-    return this.extensions.keptFor(account, dialect.sessionNames(JSON.parse(opening.input) as JsonObject), plugins);
+    return this.extensions.keptFor(
+      account,
+      () => sessionsOf(dialect, JSON.parse(opening.input) as JsonObject, null),
+      plugins,
+    );
   }
 
   /** Null: the dialect runs one handler per plugin, in the account's order. */
@@ -399,6 +402,11 @@ const pluginNameIn = ({ findings }: PluginSnapshot): Pick<FiringLink, 'pluginNam
   const { pluginName } = findings.registrations;
   return typeof pluginName === 'string' ? { pluginName } : {};
 };
+
+/** Names under which a firing's session is known, its own first. */
+const sessionsOf = (dialect: Dialect, input: JsonObject, sessionId: string | null): readonly string[] => [
+  ...new Set([...(dialect.sessionNames?.(input) ?? []), ...(sessionId === null ? [] : [sessionId])]),
+];
 
 /** Ids of the dialect's plugins in force. */
 const loadedIn = ({ set }: ActiveSet, { name }: Dialect): readonly string[] =>

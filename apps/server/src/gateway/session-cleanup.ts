@@ -31,9 +31,11 @@ const endings: { readonly [reason: string]: SessionEnd['cause'] } = {
   deleted: 'delete',
 };
 
+/** OpenClaw's hook for the end of a session. */
+export const endOfSessionHook = 'session_end';
+
 /** What the end of a session cleans up; null: nothing. */
-export const cleanupCauseOf = (hook: string, input: JsonObject): SessionEnd['cause'] | null => {
-  if (hook !== 'session_end') return null;
+export const cleanupCauseOf = (input: JsonObject): SessionEnd['cause'] | null => {
   const { reason } = input.event as JsonObject;
   return typeof reason === 'string' && Object.hasOwn(endings, reason) ? (endings[reason] ?? null) : null;
 };

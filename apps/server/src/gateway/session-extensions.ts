@@ -47,12 +47,12 @@ export class SessionExtensions {
   /** What a session, by the first of its names that knows it, keeps for plugins that ask: by plugin, JSON by namespace. */
   async keptFor(
     account: string,
-    sessions: readonly string[],
+    named: () => readonly string[],
     plugins: readonly PluginSnapshot[],
   ): Promise<ReadonlyMap<string, readonly (readonly [namespace: string, json: string])[]>> {
     const extensions = extensionsOf(plugins.map(claims));
-    if (extensions.length === 0 || sessions.length === 0) return new Map();
-    const states = await Promise.all(sessions.map((session) => this.kept(account, session)));
+    if (extensions.length === 0) return new Map();
+    const states = await Promise.all(named().map((session) => this.kept(account, session)));
     const found = new Map<string, (readonly [string, string])[]>();
     for (const { pluginId, namespace } of extensions) {
       const sealed = states.map(({ state }) => state.get(pluginId)?.get(namespace)).find((one) => one !== undefined);

@@ -90,8 +90,8 @@ const sessionNames = ({ context }: JsonObject): readonly string[] => {
 };
 
 const turnQueue: TurnQueue = {
-  drains: (hook, input) =>
-    hook === 'agent_turn_prepare' && own(input.event, 'queuedInjections') === undefined ? sessionNames(input) : null,
+  hook: 'agent_turn_prepare',
+  brings: ({ event }) => own(event, 'queuedInjections') !== undefined,
   withInjections: ({ event, ...more }, queuedInjections) => ({
     ...more,
     event: { ...(event as JsonObject), queuedInjections: queuedInjections as unknown as Json },
