@@ -4,7 +4,16 @@ import { handleEvents, openReadModels, purgedRanges, record, textSearch, type Pr
 import type { EventStore, Sql, StoredEvent } from '#event-store';
 import { classOf, keepingStream, type HoldScope } from '#keeping';
 import type { ServerConfig } from '#platform';
-import { asData, eventTypes, invocationStream, type Json, type NewEvent, type Sealed } from '#record';
+import {
+  asData,
+  eventTypes,
+  injectionStream,
+  invocationStream,
+  type Json,
+  type NewEvent,
+  type QueuedInjection,
+  type Sealed,
+} from '#record';
 import { openTestLog, verifyAt, type TestLog } from '../../../../../test/support/tampering.js';
 import { createLedgerDatabase, type TestDatabase } from '../../../../../test/support/test-postgres.js';
 import { erasedIn, ErasureWork, type PayloadErased } from './erasure-work.js';
@@ -262,6 +271,48 @@ describe('a clear', () => {
     expect(await purge()).toMatchObject({ events: 2 });
     const left = await Promise.all([old, late].map((stream) => log.store.readStream(account, stream)));
     expect(left.map(({ length }) => length)).toEqual([0, 2]);
+    expect(await faults()).toEqual([]);
+  });
+});
+
+describe('a queue of injections', () => {
+  beforeAll(open, 60_000);
+  afterAll(close);
+
+  it('loses what was drained, and nothing that waits still, whatever its age', async () => {
+    const stream = injectionStream('s');
+    const envelope = await log.sealing.envelope(account, { kind: 'session', id: 's' });
+    const entry = (injectionId: string): QueuedInjection => ({
+      injectionId,
+      pluginId: 'p',
+      keyDigest: null,
+      placement: 'prepend_context',
+      ttlMs: null,
+      createdAt: '2026-01-01T00:00:00.000Z',
+      content: envelope.seal('words'),
+    });
+    const enqueued = (id: string): NewEvent => ({
+      type: 'injection.enqueued',
+      sessionId: 's',
+      data: asData(entry(id)),
+    });
+    const drained: NewEvent = {
+      type: 'injection.drained',
+      sessionId: 's',
+      data: asData({ injections: [entry('one')], by: 'runtime' }),
+    };
+    daysAgo = 300;
+    await append(stream, [enqueued('one'), drained, enqueued('two')]);
+    // One that is long is purged event by event.
+    const long = injectionStream('long');
+    for (let n = 0; n < 30; n += 1) await append(long, [enqueued(`l${String(n)}`), drained]);
+    await append(long, [enqueued('last')]);
+    daysAgo = 0;
+    await setRetention({ session: 200 });
+    await log.seal();
+    expect(await purge()).toMatchObject({ events: 62 });
+    const left = await Promise.all([stream, long].map((one) => log.store.readStream(account, one)));
+    expect(left.map((events) => events.map(({ event }) => event.data.injectionId))).toEqual([['two'], ['last']]);
     expect(await faults()).toEqual([]);
   });
 });
