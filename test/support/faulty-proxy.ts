@@ -16,12 +16,16 @@ export interface FaultyProxy {
   close(): Promise<void>;
 }
 
-/** Starts one; `fault` says for each connection, counted from 0, what happens to it. */
-export const startFaultyProxy = async (target: string, fault: (connection: number) => Fault): Promise<FaultyProxy> => {
-  const { hostname, port } = new URL(target);
+/** Starts one; `fault` says for each connection, counted from 0, what happens to it. `port` 0: any. */
+export const startFaultyProxy = async (
+  target: string,
+  fault: (connection: number) => Fault,
+  port = 0,
+): Promise<FaultyProxy> => {
+  const server = new URL(target);
   const open = new Set<Socket>();
   let connections = 0;
-  const server = createServer((near) => {
+  const listener = createServer((near) => {
     const what = fault((connections += 1) - 1);
     open.add(near);
     near.once('close', () => open.delete(near));
@@ -30,7 +34,7 @@ export const startFaultyProxy = async (target: string, fault: (connection: numbe
       near.resetAndDestroy();
       return;
     }
-    const far = connect(Number(port), hostname);
+    const far = connect(Number(server.port), server.hostname);
     far.on('error', () => near.destroy());
     far.once('close', () => near.destroy());
     near.once('close', () => far.destroy());
@@ -44,8 +48,8 @@ export const startFaultyProxy = async (target: string, fault: (connection: numbe
       else near.write(part, () => near.destroy());
     });
   });
-  await listen(server);
-  const address = server.address();
+  await listen(listener, port);
+  const address = listener.address();
   const proxyPort = typeof address === 'object' && address !== null ? address.port : 0;
   return {
     url: `http://127.0.0.1:${String(proxyPort)}`,
@@ -54,13 +58,13 @@ export const startFaultyProxy = async (target: string, fault: (connection: numbe
     },
     close: async () => {
       for (const socket of open) socket.destroy();
-      await new Promise((resolve) => server.close(resolve));
+      await new Promise((resolve) => listener.close(resolve));
     },
   };
 };
 
-const listen = (server: Server): Promise<void> =>
+const listen = (server: Server, port: number): Promise<void> =>
   new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
+    server.listen(port, '127.0.0.1', resolve);
   });
