@@ -117,3 +117,38 @@ describe('follow-log.js', () => {
     expect(lines).toHaveLength(await typesOnRecord('invocation.closed'));
   }, 60_000);
 });
+
+describe('serve-host.js', () => {
+  it('runs what plugins ask for, and delivers their messages one hop further', async () => {
+    await install('asker', {
+      source: `
+        globalThis.middleware.userMessageInbound = async (c) => {
+          await host.session.peer.send('other', 'a message');
+          return c.text;
+        };
+        globalThis.middleware.sshConnectionOpening = async (c, { cancel }) => {
+          const { output, exitCode } = await host.ssh.command('echo served; exit 3', { timeoutSeconds: 5 });
+          return cancel(output.trim() + ' ' + exitCode);
+        };`,
+    });
+    const runtime = start('serve-host.js', 'runtime');
+    await until('it is connected', () => runtime.said().includes('connected'));
+    const opening = {
+      sessionId: '42',
+      agentId: '7',
+      sshHostId: '9',
+      hostDisplayName: 'web-1',
+      hostname: 'web-1',
+      port: null,
+      connectionType: 'direct',
+      username: 'root',
+    };
+    const fire = (hook: string, context: object) =>
+      server.call('POST', `${base}/hooks/middleware/${hook}`, { key: keys.runtime, body: { context } });
+    expect((await fire('sshConnectionOpening', opening)).body.cancellation.reason).toBe('served 3');
+    await fire('userMessageInbound', { sessionId: '42', channelId: null, text: 'hello', mediaIds: [] });
+    await until('the message was delivered', () => runtime.said().includes('to other: a message'));
+    runtime.stop();
+    expect((await runtime.ended).code).toBe(0);
+  }, 60_000);
+});
