@@ -144,7 +144,10 @@ describe('serve-host.js', () => {
       username: 'root',
     };
     const fire = (hook: string, context: object) =>
-      server.call('POST', `${base}/hooks/middleware/${hook}`, { key: keys.runtime, body: { context } });
+      server.call<{ cancellation: { reason: string } }>('POST', `${base}/hooks/middleware/${hook}`, {
+        key: keys.runtime,
+        body: { context },
+      });
     expect((await fire('sshConnectionOpening', opening)).body.cancellation.reason).toBe('served 3');
     await fire('userMessageInbound', { sessionId: '42', channelId: null, text: 'hello', mediaIds: [] });
     await until('the message was delivered', () => runtime.said().includes('to other: a message'));

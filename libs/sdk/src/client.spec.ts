@@ -26,9 +26,10 @@ const clientOf = (serve: Serve, more: object = {}) => {
   const fake = ((input: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);
     const path = input.replace('http://server/v1/accounts/default/', '');
-    const request = { method: init.method ?? 'GET', path, key: headers.get('idempotency-key'), headers };
-    seen.push({ ...request, body: init.body as string | undefined });
-    return Promise.resolve().then(() => serve(seen.at(-1) as Seen, seen.length));
+    const key = headers.get('idempotency-key');
+    const request: Seen = { method: init.method ?? 'GET', path, key, headers, body: init.body as string | undefined };
+    seen.push(request);
+    return Promise.resolve().then(() => serve(request, seen.length));
   }) as typeof fetch;
   const backoff = { firstMs: 1, mostMs: 2 };
   return { seen, client: createClient({ url: 'http://server/', key: 'k', fetch: fake, backoff, ...more }) };
