@@ -362,6 +362,40 @@ class P(BasePlugin):
     expect((await fire(at, 'pre_tool_execute', { value: {}, kwargs: {} })).value).toEqual({ ok: true });
   }, 120_000);
 
+  it('find the state of their session again in an interpreter that is another one', async () => {
+    const at = await newAccount();
+    await installed(
+      at,
+      'counter',
+      `${imports}class P(BasePlugin):
+    def __init__(self, start=0):
+        super().__init__()
+        self.start = start
+        self.ctx = None
+    async def on_load(self, ctx): self.ctx = ctx
+    async def pre_subagent_run(self, task, **kw):
+        n = self.ctx.get_state("n", self.start) + 1
+        self.ctx.set_state("n", n)
+        return str(n)
+`,
+      { config: { start: 0 } },
+    );
+    const input = { value: 't', kwargs: { name: 'x' }, agent: { name: 'swe', session_id: 's1' } };
+    expect((await fire(at, 'pre_subagent_run', input)).value).toBe('1');
+    expect((await fire(at, 'pre_subagent_run', input)).value).toBe('2');
+    expect((await call('PATCH', `${at}/plugins/counter`, { config: { start: 100 } })).status).toBe(200);
+    expect((await fire(at, 'pre_subagent_run', input)).value).toBe('3');
+    const other = { ...input, agent: { name: 'swe', session_id: 's2' } };
+    expect((await fire(at, 'pre_subagent_run', other)).value).toBe('101');
+    const patched = await call('GET', `${at}/events?type=extension.patched&content=open`);
+    expect(patched.body.items.map(({ data }) => [data.namespace, data.value])).toEqual([
+      ['n', 1],
+      ['n', 2],
+      ['n', 3],
+      ['n', 101],
+    ]);
+  }, 120_000);
+
   it('follow the exact profile where the account or the firing says so', async () => {
     const at = await newAccount();
     await installed(

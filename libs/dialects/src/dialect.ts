@@ -164,6 +164,8 @@ export interface Dialect {
   readonly guest: string;
   /** The same for plugins in other languages than JavaScript. */
   readonly guests?: { readonly python: string };
+  /** Whether a plugin keeps state of a session, by its registrations; its member `set_state` changes it. */
+  keepsState?(registrations: JsonObject): boolean;
   /** Members that only tell what the host is to do: each is recorded as a host call and stands in the answer. */
   readonly effects?: readonly string[];
   /** Bounds of `timeouts`, ms. */

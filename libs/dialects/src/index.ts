@@ -11,7 +11,7 @@ export type {
   Opening,
   TurnQueue,
 } from './dialect.js';
-export { checkCall, memberNames, refusals } from './middleware/host-calls.js';
+export { checkCall, isId, memberNames, refusals } from './middleware/host-calls.js';
 export type { Refusal } from './middleware/host-calls.js';
 export { catalogue as middlewareCatalogue, firesHook } from './middleware/catalogue.js';
 export type { ContextField, MiddlewareHook } from './middleware/catalogue.js';

@@ -12,6 +12,7 @@ import {
 } from '#hooks';
 import {
   checkCall,
+  isId,
   type AnswerFacts,
   type ApprovalMode,
   type Dialect,
@@ -26,9 +27,11 @@ import {
 import type { EventStore, CompletedCommand, StreamWrite } from '#event-store';
 import {
   asData,
+  extensionStream,
   type Actor,
   type ChainEntry,
   type EventFields,
+  type ExtensionPatched,
   type HandlerRan,
   type InvocationClosed,
   type InvocationOpened,
@@ -850,10 +853,36 @@ class FiringRun {
 
   private beside({ outcome, steps }: Decision<FiringLink, Json>, closed: InvocationClosed): Beside | undefined {
     const after = this.firedFor?.after;
-    if (after === undefined) return undefined;
+    const kept = this.stateWrites();
+    if (after === undefined) return kept.length === 0 ? undefined : () => Promise.resolve(kept);
     const ran = steps.filter(({ verdict }) => verdict.kind !== 'not_run');
     const undecided = steps.filter(({ verdict }) => didNotDecide(verdict));
-    return () => after({ outcome, closed, handlers: ran.length, undecided: undecided.length });
+    return async () => [
+      ...(await after({ outcome, closed, handlers: ran.length, undecided: undecided.length })),
+      ...kept,
+    ];
+  }
+
+  /** What plugins set for their session to keep: in the commit of the end, each with its last value. */
+  private stateWrites(): readonly StreamWrite[] {
+    const { sessionId, dialect, invocationId, turnId } = this.firing;
+    if (sessionId === null || dialect.keepsState === undefined) return [];
+    const patches = new Map<string, ExtensionPatched>();
+    for (const { index, effect } of this.effects) {
+      const [key, value = null] = effect.type === 'set_state' ? (effect.args as readonly Json[]) : [];
+      const link = this.firing.chain[index];
+      if (!isId(key) || link === undefined || link.mode === 'observe') continue;
+      patches.set(`${link.pluginId}\0${key}`, { pluginId: link.pluginId, namespace: key, value: this.seal(value) });
+    }
+    if (patches.size === 0) return [];
+    const own = { actor: this.firing.actor, dialect: dialect.name, sessionId, invocationId, turnId };
+    const events = [...patches.values()].map((patch) => ({
+      ...own,
+      type: 'extension.patched' as const,
+      pluginId: patch.pluginId,
+      data: asData(patch),
+    }));
+    return [{ stream: extensionStream(sessionId), expectedVersion: 'any', events }];
   }
 
   private valueOf(decision: Decision<FiringLink, Json>): Json {

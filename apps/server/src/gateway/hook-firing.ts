@@ -326,6 +326,7 @@ export class HookFiring {
     const ofAccount = this.rules.timeoutMs(account, dialect.name);
     const arranged = this.arranged(chain, { account, order });
     const kept = await this.keptFor(account, order, chain, arranged ?? []);
+    const state = await this.stateFor(account, order, chain);
     const link = (
       place: number,
       { entry, plugin }: ChainPlace,
@@ -342,6 +343,7 @@ export class HookFiring {
         notLoaded: realm?.kind === 'ready' ? null : (realm?.message ?? null),
         permissions: plugin.permissions,
         ...pluginNameIn(plugin),
+        ...(state.has(plugin.id) ? { kept: state.get(plugin.id) ?? [] } : {}),
         handler,
         timeoutMs: timeoutOf(plugin.timeouts, hook, dialect, ofAccount, written),
       };
@@ -380,6 +382,21 @@ export class HookFiring {
       account,
       () => sessionsOf(dialect, JSON.parse(opening.input) as JsonObject, null),
       plugins,
+    );
+  }
+
+  /** What a session keeps for plugins with state of their own. */
+  private stateFor(
+    account: string,
+    { dialect, opening }: ArrangedFor['order'],
+    { places }: ChainInForce,
+  ): ReturnType<SessionExtensions['stateOf']> {
+    const keeping = places.filter(({ plugin }) => dialect.keepsState?.(plugin.findings.registrations) === true);
+    if (keeping.length === 0 || opening.sessionId === null) return Promise.resolve(new Map());
+    return this.extensions.stateOf(
+      account,
+      opening.sessionId,
+      keeping.map(({ plugin }) => plugin),
     );
   }
 

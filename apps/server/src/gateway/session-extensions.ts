@@ -63,6 +63,26 @@ export class SessionExtensions {
     return found;
   }
 
+  /** Everything that a session keeps for plugins which keep state of their own: by plugin, JSON by key. */
+  async stateOf(
+    account: string,
+    session: string,
+    plugins: readonly PluginSnapshot[],
+  ): Promise<ReadonlyMap<string, readonly (readonly [key: string, json: string])[]>> {
+    if (plugins.length === 0) return new Map();
+    const { state } = await this.kept(account, session);
+    const found = new Map<string, (readonly [string, string])[]>();
+    for (const { id } of plugins) {
+      const list: (readonly [string, string])[] = [];
+      for (const [key, sealed] of state.get(id) ?? []) {
+        const opened = await this.sealing.openText(account, sealed);
+        if (opened.kind === 'open') list.push([key, opened.text]);
+      }
+      found.set(id, list);
+    }
+    return found;
+  }
+
   /** The extensions of a session, each with what its projector makes of what is kept for it. */
   async view(account: string, sessionId: string): Promise<Folded<readonly SessionExtension[]>> {
     const { state, version } = await this.kept(account, sessionId);

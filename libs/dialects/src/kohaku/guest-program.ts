@@ -145,7 +145,7 @@ const program = String.raw`(function (kit, setup) {
       }
     }
     const priority = sample === null ? undefined : sample.priority;
-    return '{"hooks":[' + hooks + '],"priority":' + (typeof priority === 'number' && kit.Number.isFinite(priority) ? stringify(priority) : '50') + ',"prompt":false,"class":""' + (setup.pluginName === undefined ? '' : ',"pluginName":' + quote(setup.pluginName)) + ',"warnings":[' + warnings + ']}';
+    return '{"hooks":[' + hooks + '],"priority":' + (typeof priority === 'number' && kit.Number.isFinite(priority) ? stringify(priority) : '50') + ',"prompt":false,"state":true,"class":""' + (setup.pluginName === undefined ? '' : ',"pluginName":' + quote(setup.pluginName)) + ',"warnings":[' + warnings + ']}';
   };
 
   // ---------------------------------------------------------------- one call
@@ -272,6 +272,10 @@ const program = String.raw`(function (kit, setup) {
     const { agent } = given;
     const instance = instanceOf(state, agent);
     const plugin = instance.object;
+    if (isArray(args.kept)) {
+      instance.state = new Map_();
+      for (let i = 0; i < args.kept.length; i += 1) instance.state.set(args.kept[i][0], args.kept[i][1]);
+    }
     const context = contextOf(state, instance.agent, instance, instance.model);
     const now = contextOf(state, agent, instance, agent.model ?? instance.model);
     if (args.shape === 'load') {

@@ -1,4 +1,5 @@
 import type { Mode, Point } from '#hooks';
+import type { Json, JsonObject } from '#record';
 import type { AnswerFacts, Dialect, HookEntry } from '../dialect.js';
 import { catalogue, defaultTimeoutMs } from './catalogue.js';
 import type { KohakuHook, Shape } from './catalogue.js';
@@ -109,6 +110,8 @@ const ofProfile = (profile: Profile): Dialect => {
         ...(pluginName === undefined ? {} : { pluginName }),
       }),
     args: (hook) => args.get(hook) ?? '{}',
+    argsWith: (text, kept) => JSON.stringify({ ...(JSON.parse(text) as JsonObject), kept: kept as unknown as Json }),
+    keepsState: ({ state }) => state === true,
     inputWith: (_hook, input, value) => inputWith(input, value),
     read: (hook, raw, value) => readResult(hookOf(hook), raw, value),
     readNotes: () => [],

@@ -22,6 +22,7 @@ export const readLoadReport = (text: string, rules?: DialectRules): LoadReport =
       priority: typeof priority === 'number' && Number.isFinite(priority) ? priority : defaultPriority,
       class: typeof report.class === 'string' ? report.class.slice(0, 200) : '',
       classGiven: report.classGiven === true,
+      state: report.state === true,
       prompt: isPrompt,
       ...(typeof report.pluginName === 'string' ? { pluginName: report.pluginName } : {}),
     },

@@ -350,6 +350,7 @@ class Guest:
         self.options = setup.get('config') or {}
         self.worlds = collections.OrderedDict()
         self.warnings = []
+        self.keeps_state = 'get_state' in code or 'set_state' in code
         self.space = self._evaluate(code, name)
         self.cls = self._choose()
         self.is_prompt = issubclass(self.cls, PromptBasePlugin)
@@ -422,7 +423,7 @@ class Guest:
         self.worlds.clear()
         return _kit.dumps({
             'hooks': hooks, 'priority': priority, 'prompt': self.is_prompt, 'class': self.cls.__name__,
-            'classGiven': bool(self.setup.get('class')), 'warnings': self.warnings,
+            'classGiven': bool(self.setup.get('class')), 'state': self.keeps_state, 'warnings': self.warnings,
             **({'pluginName': self.setup['pluginName']} if self.setup.get('pluginName') else {}),
         })
 
@@ -500,6 +501,8 @@ class Guest:
             return await self._prompt(run, agent, kwargs, args, warnings)
         world = self._world(run, agent)
         plugin, context = world.object, world.context
+        if 'kept' in args:
+            world.state = {key: _kit.loads(text) for key, text in args['kept']}
         if shape == 'load':
             world.loaded = True
             await self._load(plugin, context, args)
