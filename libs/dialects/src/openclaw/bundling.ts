@@ -1,5 +1,6 @@
 import type { Bundling } from '../source/compile.js';
 import { sdkGlobal, startGlobal } from './guest-program.js';
+import { givenModule } from './node-modules.js';
 import { readManifest } from './manifest.js';
 
 /**
@@ -13,10 +14,15 @@ export const bundling: Bundling = {
     const text = JSON.stringify(manifest.kind === 'read' ? manifest.manifest : {});
     return `import * as entry from ${JSON.stringify(`/${entry}`)};\nglobalThis[${JSON.stringify(startGlobal)}](entry, JSON.parse(${JSON.stringify(text)}));\n`;
   },
-  module: (name) =>
-    isSdk(name) || isBuiltin(name)
-      ? `module.exports = globalThis[${JSON.stringify(sdkGlobal)}](${JSON.stringify(name)});\n`
-      : null,
+  module: (name) => {
+    const given = givenModule(name);
+    if (given === null && !isSdk(name) && !isBuiltin(name)) return null;
+    const other = `globalThis[${JSON.stringify(sdkGlobal)}](${JSON.stringify(name)})`;
+    // What is given stands before what can only be imported.
+    return given === null
+      ? `module.exports = ${other};\n`
+      : `module.exports = Object.setPrototypeOf((() => {${given}\n})(), ${other});\n`;
+  },
 };
 
 const isSdk = (name: string): boolean => name === 'openclaw' || name.startsWith('openclaw/');

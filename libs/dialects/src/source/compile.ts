@@ -1,7 +1,7 @@
 import { parse } from 'acorn';
 import { build, stop, transform, version } from 'esbuild';
 import type { BuildFailure, BuildOptions, Message } from 'esbuild';
-import { virtualFiles } from './virtual-files.js';
+import { noModules, virtualFiles } from './virtual-files.js';
 
 /** A plugin's source as it was sent: one file, or several with the one that is evaluated first. */
 export type SourceText =
@@ -97,7 +97,7 @@ const bundleWith = (
 const bundle = async (
   files: { readonly [path: string]: string },
   entry: string,
-  module: (name: string) => string | null = () => null,
+  module: (name: string) => string | null = noModules,
 ): Promise<Compiled> => {
   const known = new Map(Object.entries(files));
   if (!known.has(entry)) return failed(`entry ${JSON.stringify(entry)} is not among the files`);

@@ -7,13 +7,17 @@ import type { Loader, OnLoadArgs, OnLoadResult, OnResolveArgs, OnResolveResult, 
 export const virtualFiles = (
   files: ReadonlyMap<string, string>,
   entry: string,
-  module: (name: string) => string | null = () => null,
+  module: (name: string) => string | null = noModules,
 ): Plugin => ({
   name: 'plugin-files',
   setup: (bundler) => {
     // No flags: the bundler reads these as Go's regular expressions, which know no `u`.
     bundler.onResolve({ filter: /.*/ }, (args) => resolve(files, entry, module, args));
     bundler.onLoad({ filter: /.*/, namespace }, (args) => load(files, args));
+    bundler.onLoad({ filter: /.*/, namespace: absentNamespace }, ({ path }) => ({
+      contents: `throw new Error(${JSON.stringify(`Cannot find package '${path}': plugins have their own files only`)});`,
+      loader: 'js',
+    }));
     bundler.onLoad({ filter: /.*/, namespace: dialectNamespace }, ({ path }) => ({
       contents: module(path) ?? '',
       loader: 'js',
@@ -21,8 +25,12 @@ export const virtualFiles = (
   },
 });
 
+/** For a dialect that brings no modules. */
+export const noModules = (): null => null;
+
 const namespace = 'plugin';
 const dialectNamespace = 'dialect';
+const absentNamespace = 'absent';
 
 const resolve = (
   files: ReadonlyMap<string, string>,
@@ -36,6 +44,10 @@ const resolve = (
   const found = path === null ? undefined : candidates(path).find((candidate) => files.has(candidate));
   if (found !== undefined) return { path: found, namespace };
   if (path === null && module(args.path) !== null) return { path: args.path, namespace: dialectNamespace };
+  // Where a dialect's plugins are programs of Node, one that imports a package only when it needs it fails only then.
+  if (path === null && args.kind === 'dynamic-import' && module !== noModules) {
+    return { path: args.path, namespace: absentNamespace };
+  }
   return {
     errors: [{ text: `${JSON.stringify(args.path)} is not among the plugin's files, where alone imports resolve` }],
   };

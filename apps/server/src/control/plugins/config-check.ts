@@ -119,11 +119,14 @@ interface Misfit {
   readonly name: string | null;
 }
 
+/** Annotations that manifests of OpenClaw's plugins carry for its forms; they say nothing about a value. */
+const annotations = ['sensitive', 'uiHints', 'label', 'help', 'placeholder', 'advanced', 'order', 'group', 'tags'];
+
 /** `format` is an annotation, as JSON Schema 2020-12 has it by default; an unknown keyword is a fault. */
 const program = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { Ajv2020 } = require(workerData.ajv);
-const options = { strict: true, strictTypes: false, strictRequired: false, validateFormats: false, logger: false };
+const options = { strict: true, strictTypes: false, strictRequired: false, validateFormats: false, logger: false, keywords: ${JSON.stringify(annotations)} };
 const told = (error) => ({
   instancePath: error.instancePath,
   message: String(error.message),
