@@ -477,6 +477,7 @@ describe('the end of a session, or of a plugin', () => {
       'extension.patched',
       'injection.enqueued',
       'turn',
+      'openclaw/session_end',
       'injection.dropped',
       'extension.cleaned',
       'extension.cleanup_called',
@@ -551,6 +552,21 @@ describe('the end of a session, or of a plugin', () => {
       return `${String(sessionId)} ${removed.map(({ pluginId }) => String(pluginId)).join()}`;
     });
     expect([...cleanedBy].sort()).toEqual(['one notes', 'one other', 'two notes', 'two other']);
+  });
+
+  it('of a plugin that is back at once takes only what was there before', async () => {
+    const account = await newAccount();
+    await install(account, 'notes', notes);
+    const toggle = (enabled: boolean) =>
+      server.call('PATCH', `${account.base}/plugins/notes`, { body: { enabled }, headers: { 'if-match': '*' } });
+    await patch(account, { ...board, value: { lines: [] } });
+    await patch(account, { ...plain, value: 'before' });
+    await toggle(false);
+    await toggle(true);
+    await patch(account, { ...plain, value: 'since' });
+    await cleanups(account, 1);
+    const shown = itemsOf(await extensions(account));
+    expect([shown.board?.isSet, shown.plain?.value]).toEqual([false, 'since']);
   });
 
   it('as an erasure leaves nothing to read', async () => {

@@ -5,7 +5,7 @@ import type { Refilling } from './refilling.js';
 const purgedAtOnce = 10_000;
 
 /** Followers that have seen the log before, and must not act on it again. */
-const followersAtTheEnd = ['kafka-relay', 'sealer', 'circuit-breaker'] as const;
+const followersAtTheEnd = ['kafka-relay', 'sealer', 'circuit-breaker', 'session-cleanup'] as const;
 
 /**
  * Lets go of what the record had let go of: events by the same function that once purged them, and blobs. What follows

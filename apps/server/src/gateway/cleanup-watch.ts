@@ -169,7 +169,15 @@ export class CleanupWatch implements OnModuleInit, BeforeApplicationShutdown {
         await this.renew(due);
         await untilDecided(async () => {
           const fields = { actor, pluginId: before.id };
-          const end = { account, sessions: [session], cause, pluginId: before.id, causedBy: id, fields };
+          const end = {
+            account,
+            sessions: [session],
+            cause,
+            pluginId: before.id,
+            until: position,
+            causedBy: id,
+            fields,
+          };
           const writes = await this.cleanup.writes(end);
           return writes.length === 0 ? true : await appendUnlessMoved(this.store, { account, writes });
         });

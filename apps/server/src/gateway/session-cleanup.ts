@@ -1,8 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import type { EventStore, StreamWrite } from '#event-store';
-import { decideCleanup, decideDrop } from '#lifecycles';
+import { decideCleanup, decideDrop, type SessionExtensions as Kept } from '#lifecycles';
 import { EVENT_STORE } from '#platform';
-import { extensionStream, injectionStream, type CleanupCause, type EventFields, type JsonObject } from '#record';
+import {
+  extensionStream,
+  injectionStream,
+  type CleanupCause,
+  type EventFields,
+  type ExtensionPatched,
+  type JsonObject,
+  type Sealed,
+} from '#record';
 import { ActivePlugins } from '../control/plugins/active-plugins.js';
 import { SessionExtensions, withCleanup } from './session-extensions.js';
 import { SessionInjections } from './session-injections.js';
@@ -15,6 +23,8 @@ export interface SessionEnd {
   readonly cause: Exclude<CleanupCause, 'restart'>;
   /** Null: with the session, of every plugin. */
   readonly pluginId: string | null;
+  /** Only what was there at this account position; absent: all of it. */
+  readonly until?: bigint;
   readonly causedBy?: string;
   readonly fields: EventFields;
 }
@@ -52,12 +62,15 @@ export class SessionCleanup {
 
   /** What is to be written; decided anew when one of its streams has moved. */
   async writes(end: SessionEnd): Promise<readonly StreamWrite[]> {
-    const { account, sessions, cause, pluginId, causedBy, fields } = end;
+    const { account, sessions, cause, pluginId, until, causedBy, fields } = end;
     const calls = pluginId === null ? withCleanup((await this.plugins.get(account)).set) : [];
     const writes = await Promise.all(
       sessions.map(async (session, index): Promise<readonly StreamWrite[]> => {
         const queue = await this.injections.queue(account, session);
         const kept = await this.extensions.kept(account, session);
+        const wasThere = until === undefined ? null : await this.thereAt(account, session, until);
+        const waiting = queue.state.entries.filter(({ injectionId }) => wasThere?.injections.has(injectionId) ?? true);
+        const values = wasThere === null ? kept.state : only(kept.state, wasThere.values);
         const own = { ...fields, sessionId: session };
         // Callbacks are called once, whatever names the session has.
         const cleanup = {
@@ -70,17 +83,35 @@ export class SessionCleanup {
           {
             stream: injectionStream(session),
             expectedVersion: queue.version,
-            events: decideDrop(queue.state, cause, pluginId).map((event) => ({ ...own, ...event })),
+            events: decideDrop({ ...queue.state, entries: waiting }, cause, pluginId).map((event) => ({
+              ...own,
+              ...event,
+            })),
           },
           {
             stream: extensionStream(session),
             expectedVersion: kept.version,
-            events: decideCleanup(kept.state, cleanup).map((event) => ({ ...own, ...event })),
+            events: decideCleanup(values, cleanup).map((event) => ({ ...own, ...event })),
           },
         ];
       }),
     );
     return writes.flat().filter(({ events }) => events.length > 0);
+  }
+
+  /** What came into a session up to a position: a plugin that is back by now keeps what it left since. */
+  private async thereAt(account: string, session: string, until: bigint): Promise<ThereAt> {
+    const enqueued = await this.store.readStream(account, injectionStream(session));
+    const patched = await this.store.readStream(account, extensionStream(session));
+    const values = new Set<string>();
+    for (const { event, position } of patched) {
+      if (event.type !== 'extension.patched') continue;
+      const { pluginId, namespace } = event.data as unknown as ExtensionPatched;
+      if (position <= until) values.add(placeOf(pluginId, namespace));
+      else values.delete(placeOf(pluginId, namespace));
+    }
+    const old = enqueued.filter(({ event, position }) => event.type === 'injection.enqueued' && position <= until);
+    return { injections: new Set(old.map(({ event }) => event.data.injectionId)), values };
   }
 
   /** Whether any of these streams is not where it was decided on. */
@@ -89,3 +120,19 @@ export class SessionCleanup {
     return writes.some(({ expectedVersion }, index) => expectedVersion !== versions[index]);
   }
 }
+
+interface ThereAt {
+  readonly injections: ReadonlySet<unknown>;
+  /** Places of values that were not changed since. */
+  readonly values: ReadonlySet<string>;
+}
+
+const placeOf = (pluginId: string, namespace: string): string => JSON.stringify([pluginId, namespace]);
+
+const only = (state: Kept, places: ReadonlySet<string>): Kept =>
+  new Map(
+    [...state].flatMap(([pluginId, own]): [string, ReadonlyMap<string, Sealed>][] => {
+      const left = [...own].filter(([namespace]) => places.has(placeOf(pluginId, namespace)));
+      return left.length === 0 ? [] : [[pluginId, new Map(left)]];
+    }),
+  );
