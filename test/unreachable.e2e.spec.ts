@@ -34,12 +34,21 @@ afterAll(async () => {
   await database.drop();
 }, 60_000);
 
+/** What these tests look at of an answer. */
+interface Told {
+  readonly arrivedAs: string | null;
+  readonly invocationId: string;
+  readonly code: string;
+  readonly errors: readonly { readonly pointer: string }[];
+  readonly items: readonly { readonly invocationId: string }[];
+}
+
 const context = { sessionId: '42', agentId: '7', sessionKind: 'direct', systemPrompt: 'You help.' };
 
 const report = (
   more: object = {},
   options: { key?: string; headers?: Record<string, string> } = {},
-): Promise<CallAnswer> =>
+): Promise<CallAnswer<Told>> =>
   server.call('POST', `${base}/unreachable`, {
     key: options.key ?? keys.runtime ?? '',
     headers: options.headers ?? {},
@@ -98,8 +107,7 @@ describe('a report of what was decided alone', () => {
   it('fits the hook, or is refused with a pointer into what would have been fired', async () => {
     const pointers = async (more: object): Promise<unknown> => {
       const { status, body } = await report(more);
-      const { errors } = body as { errors: { pointer: string }[] };
-      return [status, errors.map(({ pointer }) => pointer)];
+      return [status, body.errors.map(({ pointer }) => pointer)];
     };
     expect(await pointers({ firing: { context: { ...context, sessionId: 7 } } })).toEqual([
       422,
@@ -131,7 +139,7 @@ describe('a report of what was decided alone', () => {
   });
 
   it('uses the key of the firing up, and of a batch the one of its item', async () => {
-    const fire = (key: string): Promise<CallAnswer> =>
+    const fire = (key: string): Promise<CallAnswer<Told>> =>
       server.call('POST', `${base}/hooks/middleware/systemPrompt`, {
         key: keys.runtime ?? '',
         headers: { 'idempotency-key': key },
@@ -145,20 +153,20 @@ describe('a report of what was decided alone', () => {
     // Told twice under other keys of its own: the firing's key is used up already, by no invocation.
     expect((await report({ firingKey: 'f-2' })).body.arrivedAs).toBe(null);
     const item = { dialect: 'middleware', hook: 'systemPrompt', context };
-    const batch = await server.call('POST', `${base}/hooks/batch`, {
+    const batch = await server.call<Told>('POST', `${base}/hooks/batch`, {
       key: keys.runtime ?? '',
       headers: { 'idempotency-key': 'b-1' },
       body: { items: [item, item] },
     });
     const told = await report({ firingKey: 'b-1', batchIndex: 1 });
-    expect(told.body.arrivedAs).toBe(batch.body.items[1].invocationId);
+    expect(told.body.arrivedAs).toBe(batch.body.items[1]?.invocationId);
   });
 
   it('is one of two, where a firing and its report come at once at two replicas', async () => {
     for (let n = 0; n < 10; n += 1) {
       const headers = { 'idempotency-key': `race-${String(n)}` };
       const [answer, told] = await Promise.all([
-        other.call('POST', `${base}/hooks/middleware/systemPrompt`, {
+        other.call<Told>('POST', `${base}/hooks/middleware/systemPrompt`, {
           key: keys.runtime ?? '',
           headers,
           body: { context },
