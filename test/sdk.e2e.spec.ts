@@ -442,6 +442,21 @@ describe('waiting', () => {
   }, 60_000);
 });
 
+describe('sessions', () => {
+  it('queue texts for the next turn, give them to one run, and again to the same run', async () => {
+    const account = await newAccount();
+    await installOpenClaw(account, 'noter', `api.on("session_start", () => {});`);
+    const { sessions } = await account.client('runtime');
+    const injection = { pluginId: 'noter', text: 'Remember the milk.', idempotencyKey: 'milk' };
+    expect(await sessions.inject('s', injection)).toMatchObject({ enqueued: true, id: 'milk', reason: null });
+    expect(await sessions.inject('s', injection)).toMatchObject({ enqueued: false, reason: 'duplicate' });
+    const drained = await sessions.drain('s', { runId: 'run-1' });
+    expect([drained.injections.length, drained.prependContext]).toEqual([1, 'Remember the milk.']);
+    expect((await sessions.drain('s', { runId: 'run-1' })).prependContext).toBe('Remember the milk.');
+    expect((await sessions.drain('s', { runId: 'run-2' })).injections).toEqual([]);
+  });
+});
+
 describe('clears and cron runs', () => {
   it('complete what is pending until it is answered, and clear once', async () => {
     const account = await newAccount();
