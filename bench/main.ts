@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Figure } from './figures.js';
 import { between, tableOf } from './figures.js';
 import { measureFollowers } from './followers.js';
+import { measureHostLink } from './host-link.js';
 import { measureMemory } from './memory.js';
 import { measureNeighbours } from './neighbours.js';
 import { measureOpenClaw } from './openclaw.js';
@@ -27,6 +28,7 @@ const second = quick ? 200 : 1_000;
 const measures: Readonly<Record<string, () => Promise<readonly Figure[]>>> = {
   recording: () => measureRecording(rounds, 4 * second),
   sandbox: () => measureSandbox(),
+  link: () => measureHostLink(rounds, 2 * second),
   openclaw: () => measureOpenClaw(rounds, quick ? 500 : 2_000, quick ? 500 : 10_000),
   neighbours: () => measureNeighbours(rounds, 10 * second),
   followers: () => measureFollowers(rounds, 8 * second),
