@@ -1,4 +1,6 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { WebSocket } from 'ws';
 import { startServer, until, type CallAnswer, type RunningServer } from './support/running-server.js';
 import { never, startRuntime, type RuntimeCall, type Serve, type TestRuntime } from './support/test-runtime.js';
@@ -414,6 +416,94 @@ describe('the host link', () => {
     );
     await gone(runtime);
   });
+});
+
+describe('what the platform serves itself', () => {
+  let inside: Server;
+  let port = 0;
+  let reached: string[] = [];
+  beforeAll(async () => {
+    inside = createServer((request, response) => {
+      reached.push(`${request.method ?? ''} ${request.url ?? ''} ${request.headers.authorization ?? ''}`);
+      const message = { content: '{"allow":true,"why":"fine"}' };
+      response.end(JSON.stringify({ choices: [{ message, finish_reason: 'stop' }], usage: null }));
+    });
+    await new Promise<void>((resolve) => inside.listen(0, '127.0.0.1', resolve));
+    port = (inside.address() as AddressInfo).port;
+  });
+  afterAll(() => {
+    inside.close();
+  });
+  beforeEach(() => {
+    reached = [];
+  });
+
+  const settings = async (body: object): Promise<void> => {
+    const answer = await server.call('PATCH', `${base}/settings`, { body });
+    if (answer.status !== 200) throw new Error(answer.text);
+  };
+
+  it('is host.fetch, to no host that the account does not name and to no address that is not public', async () => {
+    const local = `localhost:${String(port)}`;
+    await settings({
+      fetchHosts: [local, `127.0.0.1:${String(port)}`],
+      pluginFetchHosts: { narrow: ['api.example.org'] },
+    });
+    const said = async (id: string, url: string): Promise<readonly [string, RecordedCall | undefined]> => {
+      const source = asks('fetch', `host.fetch(${JSON.stringify(url)})`);
+      const answer = await withPlugin(id, source, () => fire('userMessageInbound', inbound('x')));
+      const [call] = await callsOf(answer.body.invocationId);
+      return [answer.body.value.split(':')[0] ?? '', call];
+    };
+    for (const url of [`http://${local}/`, `http://127.0.0.1:${String(port)}/`, `http://2130706433:${String(port)}/`]) {
+      const [told, call] = await said('wide', url);
+      expect([told, call?.state, call?.code]).toEqual([
+        'rejected address_not_allowed',
+        'refused',
+        'address_not_allowed',
+      ]);
+    }
+    expect((await said('narrow', `http://${local}/`))[0]).toBe('rejected host_not_allowed');
+    expect((await said('wide', 'http://api.example.org/'))[0]).toBe('rejected host_not_allowed');
+    expect(reached).toEqual([]);
+    await settings({ fetchHosts: null, pluginFetchHosts: null });
+  }, 30_000);
+
+  it('is the account’s model, with its secret, unless its address is not public and the operator does not name it', async () => {
+    const other = await startServer({ env: { HOOKLEDGER_MODEL_HOSTS: `localhost:${String(port)}` } });
+    const ask = async (at: RunningServer): Promise<string> => {
+      const url = `http://localhost:${String(port)}/v1`;
+      await at.call('PUT', `${base}/secrets/model`, { body: { value: 'the-key' } });
+      await at.call('PATCH', `${base}/settings`, {
+        body: { modelEndpoint: { url, model: 'm', apiKey: { $secret: 'model' } } },
+      });
+      const source = asks('decide', "host.decide({ question: 'may it?' })");
+      const body = {
+        id: 'asks',
+        name: 'asks',
+        version: '1',
+        dialect: 'middleware',
+        language: 'javascript',
+        source,
+        reason: 'test',
+      };
+      await at.call('POST', `${base}/plugins`, { body });
+      const fired = await at.call<Fired>('POST', `${base}/hooks/middleware/userMessageInbound`, {
+        body: { context: inbound('x') },
+      });
+      await at.call('PATCH', `${base}/settings`, { body: { modelEndpoint: null } });
+      await at.call('DELETE', `${base}/plugins/asks`, { headers: { 'if-match': '*' } });
+      return fired.body.value;
+    };
+    try {
+      expect(await ask(server)).toContain('rejected address_not_allowed');
+      expect(reached).toEqual([]);
+      expect(await ask(other)).toBe('{"allow":true,"why":"fine"}');
+      expect(reached).toEqual(['POST /v1/chat/completions Bearer the-key']);
+    } finally {
+      await other.close();
+    }
+  }, 60_000);
 });
 
 describe('who may connect', () => {
