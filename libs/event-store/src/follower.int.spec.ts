@@ -107,7 +107,7 @@ describe('a follower', () => {
     expect(follower.lag()).toMatchObject({ positions: 0n, position: last, failures: 0 });
   });
 
-  it('does not go to the database for every event that does not concern it', async () => {
+  it('does not go to the database for all the many events that do not concern it', async () => {
     let steps = 0;
     const counted: Sql = {
       ...replica.sql,
@@ -119,7 +119,7 @@ describe('a follower', () => {
     const follower = replica.follow({ sql: counted, types: ['plugin.tripped'] });
     await follower.reached(await put(replica.store, [0]));
     const before = steps;
-    for (const n of range(1, 20)) await follower.reached(await put(replica.store, [n]));
+    for (let n = 0; n < 20; n += 1) await follower.reached(await put(replica.store, range(100, 200)));
     expect(steps - before).toBeLessThan(5);
     await follower.reached(await put(replica.store, [20], 'plugin.tripped'));
     const last = await put(replica.store, [21]);

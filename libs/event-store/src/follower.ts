@@ -59,8 +59,11 @@ interface Waiter {
 
 /** A busy log is followed in steps of this length rather than commit by commit, ms. */
 const stepMs = 20;
-/** Events that do not concern a follower move its checkpoint no more often than this, ms. */
+/** Many events that do not concern a follower move its checkpoint no more often than this, ms. */
 const unconcernedMs = 1_000;
+/** So few of them move it sooner: somebody may wait to see that a read model is complete, and nothing is busy. */
+const fewEvents = 50n;
+const soonMs = 50;
 
 /**
  * Follows the log from its checkpoint in table `follower`. Every replica starts it; the checkpoint's row lock, held
@@ -114,7 +117,8 @@ export const startFollower = (options: FollowerOptions): Follower => {
   /** Whether nothing up to here concerns this follower, so that its checkpoint can wait. */
   const passes = (until: bigint): boolean => {
     if (types === undefined || position === null || failures > 0) return false;
-    if (performance.now() - steppedAt > unconcernedMs || !tail.lacks(position, until, types)) return false;
+    const dueMs = until - clear.from > fewEvents ? unconcernedMs : soonMs;
+    if (performance.now() - steppedAt > dueMs || !tail.lacks(position, until, types)) return false;
     clear.to = until;
     return true;
   };
