@@ -646,7 +646,7 @@ class FiringRun {
     } catch {
       return { kind: 'error', code: 'not_recorded', message: 'the call could not be recorded, so it was not made' };
     }
-    // A run that was closed meanwhile has its calls recorded as refused: from then on none of them is made (MW-57).
+    // Of a run that was closed meanwhile no call is made any more (MW-57).
     if (this.openCalls[index]?.has(callId) !== true) return runClosed;
     if (call.signal.aborted) return this.endCall(index, callId, { ...runClosed, kind: 'refused' });
     open.isMade = true;
@@ -711,10 +711,15 @@ class FiringRun {
     };
   }
 
-  /** The run is over: what was asked and not handed on never is, and of the rest nobody waits for the answer. */
+  /**
+   * The run is over. What was asked and not handed on never is: that a call was asked in a run that ended is all there is
+   * to say of it. Of what was handed on nobody waits for the answer: unknown.
+   */
   private closeCalls(index: number): void {
-    for (const [callId, { isMade }] of this.openCalls[index] ?? [])
-      this.endCall(index, callId, { ...runClosed, kind: isMade ? 'unknown' : 'refused' });
+    for (const [callId, { isMade }] of this.openCalls[index] ?? []) {
+      if (isMade) this.endCall(index, callId, { ...runClosed, kind: 'unknown' });
+      else this.openCalls[index]?.delete(callId);
+    }
   }
 
   /** What the host is to do is recorded as asked for, and goes out with the answer. */
