@@ -24,8 +24,10 @@ const spacingMs = 5;
 /** While the database is away, ms. */
 const retryMs = 250;
 /** What is kept for followers that are close behind. */
-const keptEvents = 20_000;
-const keptBytes = 16 * 1024 * 1024;
+const keptEvents = 10_000;
+const keptBytes = 8 * 1024 * 1024;
+/** When the log has not grown for so long, nobody who is close behind is left to want them, ms. */
+const forgetMs = 15_000;
 
 const tails = new WeakMap<EventStore, SharedTail>();
 
@@ -46,6 +48,7 @@ class SharedTail {
   /** The newest events without a gap, ending at `seen`. */
   private kept: StoredEvent[] = [];
   private keptSize = 0;
+  private keptAt = 0;
 
   constructor(
     private readonly store: EventStore,
@@ -94,6 +97,7 @@ class SharedTail {
       );
       if (read) first = false;
       await delay(read ? spacingMs : retryMs, undefined, { ref: false });
+      if (this.kept.length > 0 && performance.now() - this.keptAt > forgetMs) this.forget();
       if (read && this.appends === before && this.isFollowed()) await this.untilAppended();
     }
   }
@@ -136,6 +140,7 @@ class SharedTail {
   private keep(events: readonly StoredEvent[]): void {
     for (const stored of events) this.keptSize += stored.bytes.length;
     this.kept.push(...events);
+    this.keptAt = performance.now();
     if (this.kept.length <= keptEvents && this.keptSize <= keptBytes) return;
     let dropped = 0;
     while (this.kept.length - dropped > keptEvents * 0.75 || this.keptSize > keptBytes * 0.75) {
