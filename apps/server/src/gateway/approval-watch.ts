@@ -39,6 +39,7 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
   private readonly ended: Counter;
   private follower: Follower | null = null;
   private timer: NodeJS.Timeout | null = null;
+  private stopListening: () => void = () => undefined;
   private looking: Promise<void> | null = null;
   private again = false;
   private faulty = false;
@@ -80,10 +81,30 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
     });
     this.timer = setInterval(() => this.look(), lookMs);
     this.timer.unref();
+    // What ends here goes on at once; the table is for what ended elsewhere, or in a process that died.
+    this.stopListening = this.store.onAppended((events) => {
+      for (const { event } of events) {
+        if (!approvalEndings.includes(event.type)) continue;
+        const { approvalId } = event.data as { readonly approvalId: string };
+        void this.goOnNow({ account: event.account, approval_id: approvalId });
+      }
+    });
+  }
+
+  private async goOnNow(key: Key): Promise<void> {
+    const mine = await this.sql
+      .query(
+        `update approval_wait set lease_until = now() + make_interval(secs => $3)
+           where account = $1 and approval_id = $2 and goes_on and lease_until <= now() returning 1`,
+        [key.account, key.approval_id, leaseSeconds],
+      )
+      .catch(() => []);
+    if (mine.length > 0) await this.goOnWith(key);
   }
 
   async beforeApplicationShutdown(): Promise<void> {
     this.stopped = true;
+    this.stopListening();
     if (this.timer !== null) clearInterval(this.timer);
     await this.looking;
     await this.follower?.stop();
@@ -161,7 +182,7 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
         account,
         approvalId,
       ]);
-      await this.forget({ account, approval_id: approvalId });
+      await forgetDone(this.sql, [account, approvalId]);
     } catch (error) {
       this.logger.warn(
         { account, approvalId, ...errorFacts(error) },
@@ -190,20 +211,13 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
         account,
         approvalId,
       ]);
-      await this.forget({ account, approval_id: approvalId });
+      await forgetDone(this.sql, [account, approvalId]);
     }
   }
 
   private async isDead(instance: string): Promise<boolean> {
     const lease = await seeLease(this.sql, instance);
     return lease === null || lease.lapsed || isGone(lease.mark);
-  }
-
-  private async forget({ account, approval_id: approvalId }: Key): Promise<void> {
-    await this.sql.query(
-      'delete from approval_wait where account = $1 and approval_id = $2 and ended and not goes_on and teller is null',
-      [account, approvalId],
-    );
   }
 }
 
@@ -222,10 +236,18 @@ export const noteApprovals = async (events: readonly StoredEvent[], sql: Sql): P
         'insert into approval_wait (account, approval_id, due_at, teller) values ($1, $2, $3, $4) on conflict do nothing',
         [...key, expiresAt, instance],
       );
-    } else if (approvalEndings.includes(event.type)) {
-      await sql.query('update approval_wait set ended = true where account = $1 and approval_id = $2', key);
-    } else {
-      await sql.query('update approval_wait set teller = null where account = $1 and approval_id = $2', key);
+      continue;
     }
+    const change = approvalEndings.includes(event.type) ? 'ended = true' : 'teller = null';
+    await sql.query(`update approval_wait set ${change} where account = $1 and approval_id = $2`, key);
+    await forgetDone(sql, key);
   }
+};
+
+/** Drops an approval of which nothing is left to do. */
+const forgetDone = async (sql: Sql, key: readonly string[]): Promise<void> => {
+  await sql.query(
+    'delete from approval_wait where account = $1 and approval_id = $2 and ended and not goes_on and teller is null',
+    key,
+  );
 };
