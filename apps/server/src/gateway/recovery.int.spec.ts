@@ -191,14 +191,15 @@ describe('an open invocation', () => {
 
   it('is not lost while it waits for a person', async () => {
     const held: NewEvent = { type: 'handler.held', pluginId: 'p', data: { index: 0 } };
-    const id = await openInvocation(randomUUID(), [held]);
+    const waits: NewEvent = { type: 'invocation.held', data: { approvalId: 'plugin:1' } };
+    const id = await openInvocation(randomUUID(), [held, waits]);
     // Even when the list does not know yet.
     await sql.query('update open_invocation set held = false');
     const other = looker({ watchMs: 0 });
     await other.look();
     await delay(5);
     await other.look();
-    expect(await typesOf(id)).toEqual(['invocation.opened', 'handler.held']);
+    expect(await typesOf(id)).toEqual(['invocation.opened', 'handler.held', 'invocation.held']);
   });
 
   it('is closed by its own process when that gave it up, and left alone while it runs', async () => {
