@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await server.stop();
   await first.close();
-});
+}, 60_000);
 
 const fire = (text: string, key: string): Promise<CallAnswer> =>
   server.call('POST', `${base}/hooks/middleware/userMessageInbound?wait=0`, {

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -47,10 +48,14 @@ describe('the running program', () => {
     });
     expect(answer.headers.get('x-request-id')).toBe(id);
     await server.call('DELETE', '/v1/accounts/default/halt');
-    const lines = server
-      .logged()
-      .split('\n')
-      .filter((line) => line.includes(id));
+    const linesOfIt = (): readonly string[] =>
+      server
+        .logged()
+        .split('\n')
+        .filter((line) => line.includes(id));
+    // Lines go out together, a little later.
+    while (linesOfIt().length === 0) await delay(20);
+    const lines = linesOfIt();
     expect(lines).toHaveLength(1);
     expect(JSON.parse(lines[0] ?? '')).toMatchObject({
       requestId: id,
