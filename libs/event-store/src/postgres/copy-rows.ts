@@ -7,6 +7,8 @@ export interface CopiedRow {
 
 // PGCOPY\n\377\r\n\0, flags, and the length of an extension that no server sends.
 const headerBytes = 19;
+/** So much is put together before its rows are read. */
+const chunkBytes = 256 * 1024;
 
 /**
  * Reads what `COPY … TO STDOUT (FORMAT binary)` sends, in whatever pieces it comes, and makes a value of each row.
@@ -22,12 +24,9 @@ export async function* readCopiedRows<T>(
   let size = 0;
   let needed = headerBytes;
   let at = headerBytes;
-  for await (const piece of pieces) {
-    waiting.push(piece);
-    size += piece.length;
-    // A long value comes in many pieces, which are put together once.
-    if (size < needed) continue;
-    const chunk = waiting.length === 1 ? piece : Buffer.concat(waiting, size);
+  const take = (): readonly T[] => {
+    const [only] = waiting;
+    const chunk = waiting.length === 1 && only !== undefined ? only : Buffer.concat(waiting, size);
     const rows: T[] = [];
     for (;;) {
       needed = placeFields(chunk, at, starts, lengths);
@@ -45,8 +44,19 @@ export async function* readCopiedRows<T>(
     at = 0;
     waiting = rest.length === 0 ? [] : [rest];
     size = rest.length;
+    return rows;
+  };
+  for await (const piece of pieces) {
+    waiting.push(piece);
+    size += piece.length;
+    // A long value comes in many pieces, which are put together once; and many short rows are read at once.
+    if (size < Math.max(needed, chunkBytes)) continue;
+    const rows = take();
     if (rows.length > 0) yield rows;
   }
+  if (size < needed) return;
+  const rows = take();
+  if (rows.length > 0) yield rows;
 }
 
 /** Notes where a row's fields are; answers with its end, or with how far the chunk must at least reach. */
