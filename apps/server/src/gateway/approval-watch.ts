@@ -7,13 +7,11 @@ import { errorFacts, EVENT_STORE, INSTANCE, LOGGER, METRICS, SQL, type Logger } 
 import { approvalStream, type ApprovalRequested } from '#record';
 import { aboutApproval, Approvals } from './approvals.js';
 import { endOf, HeldInvocations } from './held-invocations.js';
+import { Looks } from './looks.js';
 import { isGone, seeLease } from './recovery-lease.js';
 
 /** How often the clock is looked at, ms: an approval ends at most so long after its time. */
 const lookMs = 250;
-
-/** After an end was taken from the log, so that its commit is there when it is looked for, ms. */
-const soonMs = 10;
 
 /** How long one process may take over going on with an invocation before another one tries, s. */
 const leaseSeconds = 60;
@@ -38,12 +36,8 @@ interface Key {
 export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
   private readonly ended: Counter;
   private follower: Follower | null = null;
-  private timer: NodeJS.Timeout | null = null;
+  private looks: Looks | null = null;
   private stopListening: () => void = () => undefined;
-  private looking: Promise<void> | null = null;
-  private again = false;
-  private faulty = false;
-  private stopped = false;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -62,6 +56,16 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
   }
 
   onModuleInit(): void {
+    const looks = new Looks({
+      look: async () => {
+        await this.endOverdue();
+        await this.goOn();
+        await this.tell();
+      },
+      everyMs: lookMs,
+      failed: (error) => this.logger.warn(errorFacts(error), 'approvals cannot be looked after; tried again'),
+    });
+    this.looks = looks;
     this.follower = startFollower({
       store: this.store,
       sql: this.sql,
@@ -74,13 +78,10 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
       ],
       handle: async (events, sql) => {
         await noteApprovals(events, sql);
-        if (events.some(({ event }) => approvalEndings.includes(event.type)))
-          setTimeout(() => this.look(), soonMs).unref();
+        if (events.some(({ event }) => approvalEndings.includes(event.type))) looks.soon();
       },
       log: (level, message, facts = {}) => this.logger[level](facts, message),
     });
-    this.timer = setInterval(() => this.look(), lookMs);
-    this.timer.unref();
     // What ends here goes on at once; the table is for what ended elsewhere, or in a process that died.
     this.stopListening = this.store.onAppended((events) => {
       for (const { event } of events) {
@@ -103,38 +104,9 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    this.stopped = true;
     this.stopListening();
-    if (this.timer !== null) clearInterval(this.timer);
-    await this.looking;
+    await this.looks?.stop();
     await this.follower?.stop();
-  }
-
-  /** One look at a time; what comes meanwhile is looked at afterwards. */
-  private look(): void {
-    if (this.stopped) return;
-    if (this.looking !== null) {
-      this.again = true;
-      return;
-    }
-    this.looking = this.lookOnce().finally(() => {
-      this.looking = null;
-      if (!this.again) return;
-      this.again = false;
-      this.look();
-    });
-  }
-
-  private async lookOnce(): Promise<void> {
-    try {
-      await this.endOverdue();
-      await this.goOn();
-      await this.tell();
-      this.faulty = false;
-    } catch (error) {
-      if (!this.faulty) this.logger.warn(errorFacts(error), 'approvals cannot be looked after; tried again');
-      this.faulty = true;
-    }
   }
 
   private async endOverdue(): Promise<void> {
@@ -144,7 +116,7 @@ export class ApprovalWatch implements OnModuleInit, BeforeApplicationShutdown {
     );
     await Promise.all(rows.map((row) => this.end(row)));
     // There are more, and the follower marks these as ended meanwhile.
-    if (rows.length === atOnce) this.again = true;
+    if (rows.length === atOnce) this.looks?.soon();
   }
 
   private async end({ account, approval_id: approvalId }: Key): Promise<void> {

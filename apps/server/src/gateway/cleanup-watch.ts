@@ -18,13 +18,13 @@ import type { Sandbox } from '#sandbox';
 import type { Envelope, Sealing } from '#sealing';
 import { ActivePlugins, type ActiveSet } from '../control/plugins/active-plugins.js';
 import { appendUnlessMoved, stepScope, untilDecided } from './lifecycle-commits.js';
+import { Looks } from './looks.js';
 import { newId } from './new-id.js';
 import { SessionCleanup } from './session-cleanup.js';
 import { hasCleanup } from './session-extensions.js';
 
 /** How often work is looked for, ms; new work is looked for at once. */
 const lookMs = 500;
-const soonMs = 10;
 
 /** How long one process may be silent over a piece of work before another one takes it, s. */
 const leaseSeconds = 60;
@@ -58,11 +58,7 @@ interface Due {
 @Injectable()
 export class CleanupWatch implements OnModuleInit, BeforeApplicationShutdown {
   private follower: Follower | null = null;
-  private timer: NodeJS.Timeout | null = null;
-  private looking: Promise<void> | null = null;
-  private again = false;
-  private faulty = false;
-  private stopped = false;
+  private looks: Looks | null = null;
 
   constructor(
     @Inject(EVENT_STORE) private readonly store: EventStore,
@@ -75,6 +71,12 @@ export class CleanupWatch implements OnModuleInit, BeforeApplicationShutdown {
   ) {}
 
   onModuleInit(): void {
+    const looks = new Looks({
+      look: () => this.look(),
+      everyMs: lookMs,
+      failed: (error) => this.logger.warn(errorFacts(error), 'sessions cannot be cleaned up; tried again'),
+    });
+    this.looks = looks;
     this.follower = startFollower({
       store: this.store,
       sql: this.sql,
@@ -88,53 +90,28 @@ export class CleanupWatch implements OnModuleInit, BeforeApplicationShutdown {
             String(position),
           ]);
         }
-        if (due.length > 0) setTimeout(() => this.look(), soonMs).unref();
+        if (due.length > 0) looks.soon();
       },
       log: (level, message, facts = {}) => this.logger[level](facts, message),
     });
-    this.timer = setInterval(() => this.look(), lookMs);
-    this.timer.unref();
   }
 
   async beforeApplicationShutdown(): Promise<void> {
-    this.stopped = true;
-    if (this.timer !== null) clearInterval(this.timer);
-    await this.looking;
+    await this.looks?.stop();
     await this.follower?.stop();
   }
 
-  /** One look at a time; what comes meanwhile is looked at afterwards. */
-  private look(): void {
-    if (this.stopped) return;
-    if (this.looking !== null) {
-      this.again = true;
-      return;
-    }
-    this.looking = this.lookOnce().finally(() => {
-      this.looking = null;
-      if (!this.again) return;
-      this.again = false;
-      this.look();
-    });
-  }
-
-  private async lookOnce(): Promise<void> {
-    try {
-      while (!this.stopped) {
-        const rows = await this.sql.query<Due>(
-          `update cleanup_due w set lease_until = now() + make_interval(secs => $1) from (
-             select account, position from cleanup_due where lease_until <= now()
-               order by lease_until, position limit $2 for update skip locked) due
-           where w.account = due.account and w.position = due.position returning w.account, w.position`,
-          [leaseSeconds, beside],
-        );
-        if (rows.length === 0) break;
-        await Promise.all(rows.map((row) => this.perform(row)));
-      }
-      this.faulty = false;
-    } catch (error) {
-      if (!this.faulty) this.logger.warn(errorFacts(error), 'sessions cannot be cleaned up; tried again');
-      this.faulty = true;
+  private async look(): Promise<void> {
+    while (this.looks?.isStopped === false) {
+      const rows = await this.sql.query<Due>(
+        `update cleanup_due w set lease_until = now() + make_interval(secs => $1) from (
+           select account, position from cleanup_due where lease_until <= now()
+             order by lease_until, position limit $2 for update skip locked) due
+         where w.account = due.account and w.position = due.position returning w.account, w.position`,
+        [leaseSeconds, beside],
+      );
+      if (rows.length === 0) break;
+      await Promise.all(rows.map((row) => this.perform(row)));
     }
   }
 
